@@ -81,9 +81,11 @@ public final class TxnCatalog
           "a TxnCatalog needs the real catalog's options under txns.delegate.*, for example"
               + " txns.delegate.type");
     }
-    Catalog delegate =
-        CatalogUtil.buildIcebergCatalog(name, TimeOuts.in(delegateOptions), hadoopConf);
-    this.handle = TxnHandle.open(name, delegate, TxnConfig.from(properties), TxnClock.system());
+    Map<String, String> timed = TimeOuts.in(delegateOptions);
+    Catalog delegate = CatalogUtil.buildIcebergCatalog(name, timed, hadoopConf);
+    this.handle =
+        TxnHandle.openAlone(
+            name, timed, delegate, TxnConfig.from(properties), TxnClock.system(), TxnMetrics.NONE);
     this.loading = new TableLoading(services(), () -> null, true);
   }
 

@@ -45,18 +45,25 @@ public record TxnConfig(
 
   /** When a committed transaction is applied. */
   public enum Apply {
+    /** By the swap that commits it, where catalog tables are rows of one SQL database. */
+    ATOMIC,
     /** By the committer, right after the swap. */
     INLINE,
     /** By the next writer of the tables, or {@code CALL system.apply()}. */
     NEXT;
 
     /**
-     * Read a mode as a user writes it.
+     * Those that a log may be set to: whether a catalog can move several tables it does not say.
+     */
+    public static final List<Apply> OF_LOGS = List.of(INLINE, NEXT);
+
+    /**
+     * Read a log's mode as a user writes it.
      *
      * @throws TxnException 22023 naming those there are
      */
     public static Apply parse(String mode) {
-      for (Apply known : values()) {
+      for (Apply known : OF_LOGS) {
         if (known.name().equalsIgnoreCase(mode.trim())) {
           return known;
         }
@@ -124,7 +131,7 @@ public record TxnConfig(
     return new LogSettings(
         maxAgeMs == null ? log.maxAgeMs() : Math.min(maxAgeMs, log.maxAgeMs()),
         idRetentionMs == null ? log.idRetentionMs() : Math.max(idRetentionMs, log.idRetentionMs()),
-        apply == Apply.INLINE ? Apply.INLINE : log.apply());
+        apply == Apply.INLINE || apply == Apply.ATOMIC ? Apply.INLINE : log.apply());
   }
 
   /**

@@ -61,9 +61,24 @@ public final class TxnHandle implements Closeable {
   /** The same, counted. */
   public static TxnHandle open(
       String catalogName, Catalog delegate, TxnConfig config, TxnClock clock, TxnMetrics metrics) {
+    return openAlone(catalogName, Map.of(), delegate, config, clock, metrics);
+  }
+
+  /**
+   * The same over a catalog whose options are known.
+   *
+   * @param options those that it was made with; {@code txns.apply=atomic} needs them
+   */
+  public static TxnHandle openAlone(
+      String catalogName,
+      Map<String, String> options,
+      Catalog delegate,
+      TxnConfig config,
+      TxnClock clock,
+      TxnMetrics metrics) {
     CommitGroup own = new CommitGroup();
     return new TxnHandle(
-        Services.over(catalogName, delegate, () -> config, clock, uuid -> own, metrics));
+        Services.over(catalogName, delegate, options, () -> config, clock, uuid -> own, metrics));
   }
 
   /**
@@ -97,6 +112,7 @@ public final class TxnHandle implements Closeable {
         Services.over(
             catalogName,
             delegate,
+            options,
             config,
             clock,
             uuid ->
@@ -426,6 +442,7 @@ public final class TxnHandle implements Closeable {
   @Override
   public void close() throws IOException {
     services.applier().close();
+    services.rows().close();
     if (services.delegate() instanceof Closeable closeable) {
       closeable.close();
     }

@@ -8,16 +8,22 @@ import java.sql.DriverManager;
 import java.sql.DriverPropertyInfo;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
+import java.sql.Statement;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.logging.Logger;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
-/** SQLite's driver, with a test's own code in place of an update: its client is Iceberg's own. */
+/**
+ * SQLite's driver, with a test's own code in place of an update, a BEGIN or a COMMIT: clients are
+ * Iceberg's own, and those that move several rows.
+ */
 public final class HookedDriver implements Driver {
   private static final String PREFIX = "jdbc:hooked:";
   private static Hook hook = Update::run;
+  private static Hook commit = Update::run;
+  private static Hook begin = Update::run;
 
   static {
     try {
@@ -41,17 +47,45 @@ public final class HookedDriver implements Driver {
 
   /** A client of the lake's catalog, whose updates run as they are until there is a hook. */
   public static JdbcCatalog catalog(Lake lake) {
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options(lake));
+    return catalog;
+  }
+
+  /** The protocol over such a catalog, whose swaps move the log and its tables together. */
+  public static TxnHandle atomic(Lake lake) {
+    Map<String, String> options = options(lake);
+    return TxnHandle.openAlone(
+        "lake",
+        options,
+        catalog(lake),
+        TxnConfig.from(Map.of("txns.apply", "atomic")),
+        Lake.CLOCK,
+        TxnMetrics.NONE);
+  }
+
+  private static Map<String, String> options(Lake lake) {
     hook = Update::run;
+    commit = Update::run;
+    begin = Update::run;
     Map<String, String> options = new TreeMap<>(lake.options());
     options.compute("uri", (key, uri) -> PREFIX + uri.substring("jdbc:".length()));
-    JdbcCatalog catalog = new JdbcCatalog();
-    catalog.initialize("lake", options);
-    return catalog;
+    return options;
   }
 
   /** What is done in place of each update from now on. */
   public static void hook(Hook instead) {
     hook = instead;
+  }
+
+  /** What is done in place of each COMMIT from now on, which gives nothing. */
+  public static void hookCommit(Hook instead) {
+    commit = instead;
+  }
+
+  /** What is done in place of each BEGIN from now on, which gives nothing. */
+  public static void hookBegin(Hook instead) {
+    begin = instead;
   }
 
   @Override
@@ -65,6 +99,9 @@ public final class HookedDriver implements Driver {
         real,
         (name, args, call) -> {
           Object made = call.run();
+          if (name.equals("createStatement")) {
+            return committing((Statement) made);
+          }
           boolean updates = name.equals("prepareStatement") && ("" + args[0]).startsWith("UPDATE");
           return updates ? updating((PreparedStatement) made) : made;
         });
@@ -76,6 +113,25 @@ public final class HookedDriver implements Driver {
         real,
         (name, args, call) ->
             name.equals("executeUpdate") ? hook.instead(() -> (int) call.run()) : call.run());
+  }
+
+  private static Statement committing(Statement real) {
+    return hooked(
+        Statement.class,
+        real,
+        (name, args, call) -> {
+          boolean begins = name.equals("execute") && ("" + args[0]).startsWith("BEGIN");
+          if (!begins && !(name.equals("execute") && args[0].equals("COMMIT"))) {
+            return call.run();
+          }
+          (begins ? begin : commit)
+              .instead(
+                  () -> {
+                    call.run();
+                    return 0;
+                  });
+          return false;
+        });
   }
 
   private interface Call {

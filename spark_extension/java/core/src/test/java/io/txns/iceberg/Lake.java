@@ -196,6 +196,19 @@ public final class Lake {
     return open(Map.of());
   }
 
+  /** The protocol, whose swaps move the log and its tables together. */
+  public TxnHandle atomic() {
+    return atomic(Map.of(), CLOCK);
+  }
+
+  /** The same with options, and a clock. */
+  public TxnHandle atomic(Map<String, String> txnOptions, TxnClock clock) {
+    Map<String, String> options = new TreeMap<>(Map.of("txns.apply", "atomic"));
+    options.putAll(txnOptions);
+    return TxnHandle.openAlone(
+        "lake", options(), catalog(), TxnConfig.from(options), clock, TxnMetrics.NONE);
+  }
+
   public static TableIdentifier id(String name) {
     return TableIdentifier.parse(name);
   }

@@ -85,7 +85,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           handle =
               TxnHandle.open(
                   name,
-                  identifying(others),
+                  identifying(timed),
                   delegate,
                   this::config,
                   TxnClock.system(),
@@ -118,8 +118,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
   }
 
   /** All that says which catalog it is: sessions may have Hadoop settings of their own. */
-  private static Map<String, String> identifying(CaseInsensitiveStringMap options) {
-    Map<String, String> all = new HashMap<>(options.asCaseSensitiveMap());
+  private static Map<String, String> identifying(Map<String, String> options) {
+    Map<String, String> all = new HashMap<>(options);
     CollectionConverters.asJava(SparkSession.active().conf().getAll())
         .forEach(
             (key, value) -> {

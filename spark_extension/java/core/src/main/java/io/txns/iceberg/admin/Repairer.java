@@ -19,6 +19,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.ColumnIds;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.Refusal;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
@@ -383,7 +384,7 @@ public final class Repairer {
     if (Objects.equals(after, footing)) {
       return;
     }
-    if (unclear != null && CommitLog.isRefusal(unclear) && Objects.equals(after, main)) {
+    if (unclear != null && Refusal.is(unclear) && Objects.equals(after, main)) {
       throw unclear;
     }
     throw otherState(identifier, head, unclear);

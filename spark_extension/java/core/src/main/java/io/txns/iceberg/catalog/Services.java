@@ -17,6 +17,7 @@ import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
@@ -44,17 +45,20 @@ public record Services(
     Tidier tidier,
     Committer committer,
     Registrar registrar,
-    Autocommit autocommit) {
+    Autocommit autocommit,
+    MovableRows rows) {
 
   /**
    * Wire the parts over a catalog.
    *
+   * @param options those that the catalog was made with
    * @param groups which group the commits of a commit table, by its uuid, wait in
    * @param metrics where they are counted
    */
   public static Services over(
       String catalogName,
       Catalog delegate,
+      Map<String, String> options,
       Supplier<TxnConfig> config,
       TxnClock clock,
       Function<String, CommitGroup> groups,
@@ -70,9 +74,10 @@ public record Services(
     AllowedPlaces places = new AllowedPlaces(delegate, config);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables, places, clock);
     Applier applier = new Applier(delegate, log, tables, places, clock);
-    Tidier tidier = new Tidier(config, log, tables, clock);
+    MovableRows rows = new MovableRows(delegate, options, config);
+    Tidier tidier = new Tidier(config, log, tables, clock, rows);
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
-    CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups);
+    CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups, rows);
     Committer committer =
         new Committer(config, log, loop, timeline, tables, places, applier, tidier, clock, metrics);
     return new Services(
@@ -91,6 +96,7 @@ public record Services(
         tidier,
         committer,
         new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
-        new Autocommit(log, tables, committer, config, clock));
+        new Autocommit(log, tables, committer, config, clock),
+        rows);
   }
 }

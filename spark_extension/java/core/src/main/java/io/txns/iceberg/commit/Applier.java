@@ -359,7 +359,8 @@ public final class Applier {
     return mark.orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
   }
 
-  private void carryOut(
+  /** Carry a change out on a table as it is, in one commit of it. */
+  void carryOut(
       LoggedChange change,
       TableOperations real,
       UpdateTableRequest request,
@@ -372,7 +373,7 @@ public final class Applier {
           KeptTags.removeDone(builder, base);
           OutstandingBranch.removeDone(builder, base, change.commitTs());
         };
-    Replay.Renumber renumber = onStorage(change, real, repaired);
+    Replay.Renumber renumber = onStorage(change, request, real, repaired);
     long nowMs = clock.nowMs();
     Timestamps.commit(
         real,
@@ -464,7 +465,8 @@ public final class Applier {
   }
 
   /** Renumbered snapshots get a manifest list of their own in storage. */
-  private Replay.Renumber onStorage(LoggedChange change, TableOperations real, boolean repaired) {
-    return new Renumbering(log, clock, change, real, repaired);
+  private Replay.Renumber onStorage(
+      LoggedChange change, UpdateTableRequest request, TableOperations real, boolean repaired) {
+    return new Renumbering(clock, change, request, real, repaired);
   }
 }

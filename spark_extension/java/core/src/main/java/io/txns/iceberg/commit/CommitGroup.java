@@ -3,6 +3,7 @@ package io.txns.iceberg.commit;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.StagedTable;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -180,6 +181,7 @@ public class CommitGroup {
   static final class Member {
     private final Key key;
     private final Attempt attempt;
+    private final Map<TableIdentifier, StagedTable> tables;
     private boolean taken;
     private boolean interrupted;
     private boolean alone;
@@ -195,8 +197,16 @@ public class CommitGroup {
     private volatile Outcome outcome;
 
     Member(Key key, Attempt attempt) {
+      this(key, attempt, Map.of());
+    }
+
+    /**
+     * @param tables those that its swap may move with the log, as they were staged
+     */
+    Member(Key key, Attempt attempt, Map<TableIdentifier, StagedTable> tables) {
       this.key = key;
       this.attempt = attempt;
+      this.tables = tables;
       this.sinceTs = key.sinceTs();
     }
 
@@ -206,6 +216,10 @@ public class CommitGroup {
 
     Attempt attempt() {
       return attempt;
+    }
+
+    Map<TableIdentifier, StagedTable> tables() {
+      return tables;
     }
 
     Attempts attempts() {

@@ -9,10 +9,20 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.LockedRows;
+import io.txns.iceberg.meta.Refusal;
+import io.txns.iceberg.meta.Rows;
+import io.txns.iceberg.meta.RowsBusyException;
+import io.txns.iceberg.stage.StagedTable;
 import java.util.Collection;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
+import java.util.function.Supplier;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * Appends entries to the log: the only retry loop of the protocol.
@@ -39,28 +49,39 @@ public final class CommitLoop {
   private final HeadBounds bounds;
   private final TxnClock clock;
   private final Function<String, CommitGroup> groups;
+  private final Supplier<Optional<Rows>> rows;
 
   /**
    * Make a loop.
    *
    * @param groups gives the group to wait in for the uuid of the commit table
+   * @param rows the catalog's, where one swap is to move the log and its tables together
    */
   public CommitLoop(
       CommitLog log,
       Timeline timeline,
       HeadBounds bounds,
       TxnClock clock,
-      Function<String, CommitGroup> groups) {
+      Function<String, CommitGroup> groups,
+      Supplier<Optional<Rows>> rows) {
     this.log = log;
     this.timeline = timeline;
     this.bounds = bounds;
     this.clock = clock;
     this.groups = groups;
+    this.rows = rows;
+  }
+
+  /** Append one entry, exactly once, whose swap moves no table; see below. */
+  public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
+    return append(key, attempt, Map.of());
   }
 
   /**
    * Append one entry, exactly once.
    *
+   * @param tables those that its swap may move with the log, as they were staged; they stand still
+   *     at an attempt whose head has {@code rows}
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
    * @throws TxnException what {@code attempt} throws, 40001 under a caller's own id also for tries
@@ -71,21 +92,20 @@ public final class CommitLoop {
    * @throws RuntimeException of the catalog or the storage, which is no outcome: it may be appended
    *     again
    */
-  public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
+  Entry append(
+      CommitGroup.Key key, CommitGroup.Attempt attempt, Map<TableIdentifier, StagedTable> tables) {
     CommitGroup group = groups.apply(log.uuid());
     bounds.keep(group.tries());
-    CommitGroup.Member member = appended(group, key, attempt);
+    CommitGroup.Member member = appended(group, new CommitGroup.Member(key, attempt, tables));
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
-      member = appended(group, key, attempt);
+      member = appended(group, new CommitGroup.Member(key, attempt, tables));
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
     return landed.entry();
   }
 
-  private CommitGroup.Member appended(
-      CommitGroup group, CommitGroup.Key key, CommitGroup.Attempt attempt) {
-    CommitGroup.Member member = new CommitGroup.Member(key, attempt);
+  private CommitGroup.Member appended(CommitGroup group, CommitGroup.Member member) {
     group.run(member, this::appendAll);
     return member;
   }
@@ -110,12 +130,7 @@ public final class CommitLoop {
         clock.backOff(backOffMs(failed));
       }
       members.forEach(CommitGroup.Member::isTried);
-      Optional<Head> head = ask(members, failed);
-      if (head.isEmpty()) {
-        failed++;
-        continue;
-      }
-      Optional<CommitLog.Swap> swap = attempt(members, head.get());
+      Optional<CommitLog.Swap> swap = tried(members, failed);
       if (swap.isEmpty() || !leader.isOpen()) {
         return;
       }
@@ -136,22 +151,52 @@ public final class CommitLoop {
     return member.isOver(MAX_ATTEMPTS, clock.nowMs());
   }
 
-  /** The newest head and what it tells; empty where the log cannot be asked and has to be. */
-  private Optional<Head> ask(List<CommitGroup.Member> members, int failed) {
-    try {
-      Head head = log.load();
+  /** Asks for the head, and makes one swap; see {@link #attempt}. */
+  private Optional<CommitLog.Swap> tried(List<CommitGroup.Member> members, int failed) {
+    boolean asked = false;
+    try (LockedRows locked = locked(members)) {
+      Head head = locked == null ? log.load() : log.load(locked);
       lookUp(members, head);
-      return Optional.of(head);
+      asked = true;
+      return attempt(members, head);
+    } catch (RowsBusyException e) {
+      tell(open(members), "others hold the rows, trying again", e);
+      return Optional.of(new CommitLog.Swap(CommitLog.Swap.Outcome.LOST, e));
     } catch (RuntimeException e) {
-      boolean unsettled =
-          failed > 0 || open(members).stream().anyMatch(member -> member.attempts().mayLand());
-      boolean cancelled = Thread.currentThread().isInterrupted();
-      if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
+      if (asked || !isAskedAgain(members, failed, e)) {
         throw e;
       }
       tell(members, "the log cannot be asked, trying again", e);
-      return Optional.empty();
+      return Optional.of(new CommitLog.Swap(CommitLog.Swap.Outcome.NOT_SENT, e));
     }
+  }
+
+  /** Rows that an attempt is to move, where one swap moves several; else null. */
+  private LockedRows locked(List<CommitGroup.Member> members) {
+    Optional<Rows> movable = rows.get();
+    if (movable.isEmpty()) {
+      return null;
+    }
+    Set<TableIdentifier> tables = new LinkedHashSet<>();
+    for (CommitGroup.Member member : open(members)) {
+      tables.addAll(member.tables().keySet());
+      member.tables().values().stream()
+          .filter(staged -> !staged.isCreate())
+          .forEach(staged -> movable.get().known(staged.real().current()));
+    }
+    if (log.newest().exists()) {
+      movable.get().known(log.newest().metadata());
+    }
+    return movable.get().locked(log.identifier(), tables);
+  }
+
+  /** Whether the log has to be asked, though it cannot be: something may have landed. */
+  private static boolean isAskedAgain(
+      List<CommitGroup.Member> members, int failed, RuntimeException e) {
+    boolean unsettled =
+        failed > 0 || open(members).stream().anyMatch(member -> member.attempts().mayLand());
+    boolean cancelled = Thread.currentThread().isInterrupted();
+    return !cancelled && unsettled && !(e instanceof TxnException) && !Refusal.is(e);
   }
 
   /** One swap, if it was not won; empty where no member is open any more. */
@@ -228,7 +273,7 @@ public final class CommitLoop {
 
   /** Whether a refusal was for what the attempt stood on: some servers call that malformed. */
   private static boolean lostARace(CommitGroup.Member member, Head head) {
-    return CommitLog.isMalformed(member.refusal()) && head.isNewer(member.attempts().stoodOn());
+    return Refusal.isMalformed(member.refusal()) && head.isNewer(member.attempts().stoodOn());
   }
 
   /**

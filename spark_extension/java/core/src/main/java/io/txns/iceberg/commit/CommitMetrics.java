@@ -9,8 +9,11 @@ import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.TxnMetrics.Count;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.stage.StagedTable;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * What a commit counts, and how long its phases take, on the protocol's own clock.
@@ -36,8 +39,16 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
     LOG.debug(LogFields.of(phase).took(ms), "a phase has ended");
   }
 
-  /** Append an entry; note how long its attempts took, and what validated them. */
-  Entry append(CommitLoop loop, CommitGroup.Key key, CommitGroup.Attempt attempt) {
+  /**
+   * Append an entry; note how long its attempts took, and what validated them.
+   *
+   * @param tables those that its swap may move with the log
+   */
+  Entry append(
+      CommitLoop loop,
+      CommitGroup.Key key,
+      CommitGroup.Attempt attempt,
+      Map<TableIdentifier, StagedTable> tables) {
     AtomicLong attempts = new AtomicLong();
     AtomicLong validatingMs = new AtomicLong();
     LogFields validates = LogFields.of(key.txnId()).in(Phase.VALIDATE); // in another's thread
@@ -54,7 +65,7 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
         };
     long beganMs = clock.nowMs();
     try {
-      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured));
+      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured, tables));
     } finally {
       took(Phase.SWAP, beganMs + validatingMs.get());
       to.count(Count.RETRIED, Math.max(0, attempts.get() - 1));

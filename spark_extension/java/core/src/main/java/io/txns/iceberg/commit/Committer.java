@@ -28,6 +28,7 @@ import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -70,7 +71,8 @@ public final class Committer {
     this.config = config;
     this.log = log;
     this.loop = loop;
-    this.validation = new Validation(config, log, timeline, tables, places, clock);
+    Births births = new Births(tables, places, applier, clock);
+    this.validation = new Validation(config, log, timeline, tables, places, clock, births);
     this.tables = tables;
     this.applier = applier;
     this.tidier = tidier;
@@ -122,13 +124,21 @@ public final class Committer {
               throw refusal.get();
             }
             return validation.entry(request, head, commitTs);
-          });
+          },
+          movable(request));
     } catch (RuntimeException e) {
       if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());
       }
       throw e;
     }
+  }
+
+  /** The tables that the swap of its entry may move itself. */
+  private Map<TableIdentifier, StagedTable> movable(CommitRequest request) {
+    boolean moves =
+        request.kind() == EntryKind.COMMIT && config.get().apply() == TxnConfig.Apply.ATOMIC;
+    return moves ? request.writes() : Map.of();
   }
 
   /**

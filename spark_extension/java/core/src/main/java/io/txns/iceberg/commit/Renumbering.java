@@ -2,7 +2,6 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.MergedManifests;
@@ -17,16 +16,22 @@ import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /**
  * How snapshots of a change take new numbers, with manifest lists of their own in storage
  * (docs/spec.md 8.2).
  *
+ * @param request what carries the change out
  * @param real the table that the change is applied to
  * @param repaired whether a repair is logged after it
  */
 record Renumbering(
-    CommitLog log, TxnClock clock, LoggedChange change, TableOperations real, boolean repaired)
+    TxnClock clock,
+    LoggedChange change,
+    UpdateTableRequest request,
+    TableOperations real,
+    boolean repaired)
     implements Replay.Renumber {
   /** The parent may have been renumbered after this one was staged on it. */
   @Override
@@ -90,7 +95,7 @@ record Renumbering(
         || staged.firstRowId().equals(numbers.firstRowId())) {
       return;
     }
-    List<Snapshot> all = AddedSnapshots.of(log.request(change).updates());
+    List<Snapshot> all = AddedSnapshots.of(request.updates());
     boolean appends = all.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
     Stream<Snapshot> later = all.stream().skip(1); // what the first one stood on was applied
     if (all.size() > 1

@@ -16,6 +16,8 @@ import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.LockedRows;
+import io.txns.iceberg.meta.Rows;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.StagedTable;
@@ -32,7 +34,10 @@ import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import java.util.function.ToIntFunction;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
@@ -72,12 +77,22 @@ public final class Tidier {
   /** Files of the archive below this size are merged into the next one. */
   private static final long SMALL_FILE_BYTES = 256 * 1024;
 
+  /** Where writers wait for each other one of so many tries: the others would find it done. */
+  private static final int EVERY = 8;
+
+  /** Entries beyond what is due, at which all try: those that come in twos may miss each turn. */
+  private static final int LATE = 32;
+
   private static final int COMMIT_TS_ID = CommitTable.SCHEMA.findField("commit_ts").fieldId();
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final DataTables tables;
   private final TxnClock clock;
+  private final Supplier<Optional<Rows>> rows;
+
+  /** One thread tidies when it is due: the others would wait for it, and find it done. */
+  private final Lock turn = new ReentrantLock();
 
   /** Entries that the last tidy had to leave: they are no reason for another one. */
   private volatile int keptByLast = 0;
@@ -85,7 +100,16 @@ public final class Tidier {
   /** Attempts that may still land, or have landed without an answer. */
   private final Queue<TidyAttempt> unsettled = new ConcurrentLinkedQueue<>();
 
-  public Tidier(Supplier<TxnConfig> config, CommitLog log, DataTables tables, TxnClock clock) {
+  /**
+   * @param rows the catalog's, where writers wait for each other's swaps
+   */
+  public Tidier(
+      Supplier<TxnConfig> config,
+      CommitLog log,
+      DataTables tables,
+      TxnClock clock,
+      Supplier<Optional<Rows>> rows) {
+    this.rows = rows;
     this.config = config;
     this.log = log;
     this.tables = tables;
@@ -102,20 +126,46 @@ public final class Tidier {
 
   private boolean isTidiedWhenDue() {
     try {
-      if (!isDue(log.newest())) {
+      int beyond = beyond(log.newest());
+      boolean waits = rows.get().isPresent() && beyond < LATE;
+      if (beyond <= 0 || waits && beyond % EVERY != 1 || !turn.tryLock()) {
         return false;
       }
-      Head head = log.load();
-      int standing = head.state().entries().size();
-      keptByLast = standing - tidy(head);
+      try {
+        onNewest(this::tidiedIfStillDue);
+      } finally {
+        turn.unlock();
+      }
     } catch (RuntimeException e) {
       LOG.warn("the log stays untidied, the next one tries again", e);
     }
     return true;
   }
 
-  private boolean isDue(Head head) {
-    return head.state().entries().size() - keptByLast > config.get().tidyAfter();
+  /** How many entries stand in a head beyond those at which none is due. */
+  private int beyond(Head head) {
+    return head.state().entries().size() - keptByLast - config.get().tidyAfter();
+  }
+
+  /** What another one has tidied meanwhile is not left by this one; gives how many it has left. */
+  private int tidiedIfStillDue(Head head) {
+    int standing = head.state().entries().size();
+    keptByLast = beyond(head) > 0 ? standing - tidy(head) : Math.min(keptByLast, standing);
+    return keptByLast;
+  }
+
+  /** Work on the newest head; nobody replaces it meanwhile where writers wait for each other. */
+  private int onNewest(ToIntFunction<Head> work) {
+    Optional<Rows> movable = rows.get();
+    if (movable.isEmpty()) {
+      return work.applyAsInt(log.load());
+    }
+    if (log.newest().exists()) {
+      movable.get().known(log.newest().metadata());
+    }
+    try (LockedRows locked = movable.get().locked(log.identifier(), List.of())) {
+      return work.applyAsInt(log.load(locked));
+    }
   }
 
   /**
@@ -124,7 +174,7 @@ public final class Tidier {
    * @return how many entries left the head
    */
   public int tidy() {
-    return LogFields.of(Phase.TIDY).during(() -> tidy(log.load()));
+    return LogFields.of(Phase.TIDY).during(() -> onNewest(this::tidy));
   }
 
   private int tidy(Head head) {

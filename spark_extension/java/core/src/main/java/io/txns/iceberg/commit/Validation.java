@@ -35,7 +35,9 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
@@ -56,6 +58,7 @@ final class Validation {
   private final DataTables tables;
   private final AllowedPlaces places;
   private final TxnClock clock;
+  private final Births births;
 
   Validation(
       Supplier<TxnConfig> config,
@@ -63,7 +66,9 @@ final class Validation {
       Timeline timeline,
       DataTables tables,
       AllowedPlaces places,
-      TxnClock clock) {
+      TxnClock clock,
+      Births births) {
+    this.births = births;
     this.config = config;
     this.log = log;
     this.timeline = timeline;
@@ -155,7 +160,7 @@ final class Validation {
     String txnId = request.key().txnId();
     Loaded loaded;
     try {
-      loaded = tables.load(table, head, head.upper());
+      loaded = standing(table, head);
       if (!loaded.metadata().uuid().equals(staged.base().uuid())) {
         throw new NoSuchTableException("Table does not exist: %s", table);
       }
@@ -176,6 +181,17 @@ final class Validation {
     }
     places.refuseToWrite(table, loaded.real() == null ? null : loaded.real().current(), newBase);
     return restagedOn(request, staged, newBase, winner, head, leftovers);
+  }
+
+  /** A table as a head has it; under a lock with what the swap makes of it so far. */
+  private Loaded standing(TableIdentifier table, Head head) {
+    if (head.rows() != null && head.rows().has(table)) {
+      TableOperations real = head.rows().operations(table);
+      if (real.current() != null) {
+        return tables.live(table, new BaseTable(real, table.toString()), head);
+      }
+    }
+    return tables.load(table, head, head.upper());
   }
 
   private static StagedTable restagedOn(
@@ -204,13 +220,16 @@ final class Validation {
     for (StagedTable staged : writes.values()) {
       ChangeBuilder.Built built =
           ChangeBuilder.build(staged, request.key().txnId(), commitTs, request.marks());
-      checkFits(staged, built, commitTs, request);
-      changes.add(built.change());
-      requests.add(built.request());
+      LoggedChange logged = probe(built.change(), commitTs, request);
+      checkFits(staged, built, logged, request);
+      if (isBorn(request, head, logged, built)) {
+        changes.add(built.change().born());
+      } else {
+        changes.add(built.change());
+        requests.add(built.request());
+      }
     }
-    String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
-    Limits.checkPayload(json);
-    Entry.Payload payload = leftovers.store(head, request.key().txnId(), json, clock.nowMs());
+    Entry.Payload payload = stored(request, head, requests, leftovers);
     return new Entry(
         request.kind(),
         commitTs,
@@ -224,6 +243,44 @@ final class Validation {
         request.comment(),
         changes,
         payload);
+  }
+
+  /** Whether the swap of the entry itself is to move a table: its row says so from then on. */
+  private boolean isBorn(
+      CommitRequest request, Head head, LoggedChange logged, ChangeBuilder.Built built) {
+    return request.kind() == EntryKind.COMMIT
+        && head.rows() != null
+        && head.rows().has(logged.change().table())
+        && births.bear(head, logged, built.request());
+  }
+
+  private Entry.Payload stored(
+      CommitRequest request, Head head, List<UpdateTableRequest> requests, Leftovers leftovers) {
+    if (requests.isEmpty()) {
+      return Entry.Payload.NONE;
+    }
+    String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
+    Limits.checkPayload(json);
+    return leftovers.store(head, request.key().txnId(), json, clock.nowMs());
+  }
+
+  /** A change of an entry that is not made yet. */
+  private static LoggedChange probe(Change change, long commitTs, CommitRequest request) {
+    Entry entry =
+        new Entry(
+            request.kind(),
+            commitTs,
+            0,
+            commitTs,
+            0,
+            request.readTs(),
+            request.key().txnId(),
+            request.isolation(),
+            "",
+            "",
+            List.of(change),
+            Entry.Payload.NONE);
+    return new LoggedChange(entry, change);
   }
 
   /** What nobody would carry out must not enter the log. */
@@ -253,22 +310,7 @@ final class Validation {
 
   /** What does not fit its own base must not enter the log: it would quarantine the table. */
   private void checkFits(
-      StagedTable staged, ChangeBuilder.Built built, long commitTs, CommitRequest request) {
-    Entry probe =
-        new Entry(
-            request.kind(),
-            commitTs,
-            0,
-            commitTs,
-            0,
-            request.readTs(),
-            request.key().txnId(),
-            request.isolation(),
-            "",
-            "",
-            List.of(built.change()),
-            Entry.Payload.NONE);
-    LoggedChange change = new LoggedChange(probe, built.change());
+      StagedTable staged, ChangeBuilder.Built built, LoggedChange change, CommitRequest request) {
     checkPermitted(staged, change, built.request());
     try {
       if (staged.isCreate()) {
@@ -281,7 +323,7 @@ final class Validation {
           staged.identifier(),
           request.key().txnId(),
           Winner.NOBODY,
-          commitTs,
+          change.commitTs(),
           "its change does not fit the table: " + e.getMessage());
     }
   }

@@ -44,4 +44,10 @@ public record Change(
       long deletedRecords) {
     this(table, uuid, operation, fromSnapshotId, toSnapshotId, addedRecords, deletedRecords, false);
   }
+
+  /** The same, which the swap of its entry itself carries out. */
+  public Change born() {
+    return new Change(
+        table, uuid, operation, fromSnapshotId, toSnapshotId, addedRecords, deletedRecords, true);
+  }
 }

@@ -5,32 +5,29 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.DatabaseAnswer;
 import io.txns.iceberg.meta.LocalPermissions;
+import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.MetadataFiles;
-import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Refusal;
+import io.txns.iceberg.meta.RowsBusyException;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.HasTableOperations;
-import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.exceptions.NotAuthorizedException;
 import org.apache.iceberg.exceptions.NotFoundException;
-import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
@@ -207,15 +204,41 @@ public final class CommitLog {
   public Head load() {
     Head head = loadIfExists();
     if (!head.exists()) {
-      throw TxnException.invalidUsage(
-          "55000",
-          String.format(
-              "the commit table is missing: set the catalog option txns.commit-table to the one"
-                  + " that cares for the table, or run `txns recover`, which restores it;"
-                  + " commit_table=`%s`",
-              identifier));
+      throw missing();
     }
     return head;
+  }
+
+  /**
+   * Load the head of rows that stand still: the one that nobody can replace meanwhile.
+   *
+   * @throws TxnException as of {@link #loadIfExists}; 55000 where the commit table is missing
+   */
+  public Head load(LockedRows rows) {
+    TableMetadata metadata;
+    try {
+      metadata = rows.operations(identifier).current();
+    } catch (NotFoundException e) {
+      throw gone(e);
+    }
+    if (metadata == null) {
+      throw missing();
+    }
+    if (isOlder(metadata, last)) {
+      LOG.warn("the catalog gives an older head than it gave before; the newest one stands");
+      return last.in(rows);
+    }
+    return remember(metadata).in(rows);
+  }
+
+  private TxnException missing() {
+    return TxnException.invalidUsage(
+        "55000",
+        String.format(
+            "the commit table is missing: set the catalog option txns.commit-table to the one"
+                + " that cares for the table, or run `txns recover`, which restores it;"
+                + " commit_table=`%s`",
+            identifier));
   }
 
   /**
@@ -272,7 +295,7 @@ public final class CommitLog {
    * @throws RuntimeException nothing has been sent
    */
   public Swap append(Head head, List<Entry> entries) {
-    return swap(head, (ops, base) -> appended(ops, base, entries));
+    return swap(head, (ops, base) -> CommitTable.appended(ops, base, entries));
   }
 
   /**
@@ -295,6 +318,9 @@ public final class CommitLog {
   }
 
   private Swap swap(Head head, Next next) {
+    if (head.rows() != null) {
+      return swap(head, head.rows(), next);
+    }
     synchronized (writeLock) {
       writer = refreshed(writer);
       TableMetadata base = writer.current();
@@ -310,7 +336,7 @@ public final class CommitLog {
       } catch (RuntimeException e) {
         writer = null;
         if (MetadataFiles.isUnwritten(e)) {
-          if (isRefusal(e) || MetadataFiles.isDenied(e)) {
+          if (Refusal.is(e) || MetadataFiles.isDenied(e)) {
             throw e;
           }
           return new Swap(Swap.Outcome.NOT_SENT, e);
@@ -319,41 +345,68 @@ public final class CommitLog {
         if (DatabaseAnswer.isFull(e)) {
           return new Swap(Swap.Outcome.NOT_SENT, e);
         }
-        return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
+        return new Swap(Refusal.is(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
       } catch (Throwable e) {
         writer = null; // it may have come after the swap: the next head tells
         return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
       }
-      made(head, base, updated);
+      made(writer.io(), head, base, updated);
       return Swap.WON;
     }
   }
 
+  /** Replaces the head together with what was said of other rows: nothing lands before. */
+  private Swap swap(Head head, LockedRows rows, Next next) {
+    TableOperations ops = rows.operations(identifier);
+    TableMetadata base = ops.current();
+    if (!head.isSameVersion(base)) {
+      return Swap.NOT_SENT;
+    }
+    Head.checkWritable(base);
+    TableMetadata updated = next.of(ops, Timestamps.notAhead(base, clock.nowMs()));
+    try {
+      Timestamps.commitFollowing(ops, base, updated);
+      rows.prepare();
+    } catch (CommitFailedException e) {
+      return new Swap(Swap.Outcome.LOST, e);
+    } catch (RuntimeException e) {
+      if (Refusal.is(e) || MetadataFiles.isDenied(e)) {
+        throw e;
+      }
+      return new Swap(Swap.Outcome.NOT_SENT, e);
+    }
+    try {
+      rows.commit();
+    } catch (RowsBusyException e) {
+      rows.refused();
+      return new Swap(Swap.Outcome.LOST, e);
+    } catch (RuntimeException e) {
+      if (e instanceof ForbiddenException) {
+        rows.refused();
+        throw e;
+      }
+      if (DatabaseAnswer.isFull(e)) {
+        rows.refused();
+        return new Swap(Swap.Outcome.NOT_SENT, e);
+      }
+      return new Swap(Swap.Outcome.MAYBE, e);
+    } catch (Throwable e) { // it may have come after the commit: the next head tells
+      return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
+    }
+    made(ops.io(), head, base, rows.made(identifier));
+    return Swap.WON;
+  }
+
   /** What a swap has made: what is loaded later is not older. It is won, whatever happens here. */
-  private void made(Head head, TableMetadata base, TableMetadata updated) {
+  private void made(FileIO io, Head head, TableMetadata base, TableMetadata updated) {
     try {
       remember(updated);
       long upper = Head.record(Head.newestRecord(updated)).upper();
       boolean isKept = SupersededFiles.endsMinute(head.upper(), upper);
-      superseded.add(writer.io(), isKept ? null : base.metadataFileLocation());
+      superseded.add(io, isKept ? null : base.metadataFileLocation());
     } catch (Throwable e) {
       LOG.warn("the log was written, and cannot be read", e);
     }
-  }
-
-  /**
-   * Whether a catalog says of a request that it will not do it. A client that repeats requests by
-   * itself may have landed it before.
-   */
-  public static boolean isRefusal(RuntimeException e) {
-    return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
-  }
-
-  /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */
-  public static boolean isMalformed(RuntimeException e) {
-    return e instanceof BadRequestException
-        || e instanceof ValidationException
-        || e instanceof IllegalArgumentException;
   }
 
   /**
@@ -424,36 +477,16 @@ public final class CommitLog {
     try {
       return ((HasTableOperations) LocalPermissions.load(delegate, identifier)).operations();
     } catch (NotFoundException e) {
-      throw new NotFoundException(
-          e,
-          "the metadata file that the catalog names for the commit table is gone: stop what writes"
-              + " the lake, and run `txns recover`; commit_table=`%s`; %s",
-          TableNames.text(identifier),
-          e.getMessage());
+      throw gone(e);
     }
   }
 
-  private TableMetadata appended(TableOperations ops, TableMetadata base, List<Entry> entries) {
-    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    Snapshot parent = base.currentSnapshot();
-    long sequenceNumber = base.lastSequenceNumber();
-    long timeMs = Timestamps.newestMs(base);
-    for (Entry entry : entries) {
-      Snapshot snapshot =
-          SnapshotEdit.create(ops.newSnapshotId(), DataOperations.APPEND)
-              .parent(parent.snapshotId())
-              .sequenceNumber(++sequenceNumber)
-              .timestampMs(++timeMs) // no clock: the times of the log never go back
-              .manifestList(parent.manifestListLocation())
-              .schemaId(base.currentSchemaId())
-              .summary(EntryParser.toSummary(entry))
-              .build();
-      builder.addSnapshot(snapshot);
-      parent = snapshot;
-    }
-    SnapshotRef main = base.ref(SnapshotRef.MAIN_BRANCH);
-    builder.setRef(
-        SnapshotRef.MAIN_BRANCH, SnapshotRef.builderFrom(main, parent.snapshotId()).build());
-    return builder.build();
+  private NotFoundException gone(NotFoundException e) {
+    return new NotFoundException(
+        e,
+        "the metadata file that the catalog names for the commit table is gone: stop what writes"
+            + " the lake, and run `txns recover`; commit_table=`%s`; %s",
+        TableNames.text(identifier),
+        e.getMessage());
   }
 }

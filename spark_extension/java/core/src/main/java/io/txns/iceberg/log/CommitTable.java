@@ -5,14 +5,19 @@ import static org.apache.iceberg.types.Types.NestedField.required;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Timestamps;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.Transaction;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -152,5 +157,30 @@ public final class CommitTable {
         throw e;
       }
     }
+  }
+
+  /** The next version, with entries after all that it has. */
+  static TableMetadata appended(TableOperations ops, TableMetadata base, List<Entry> entries) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    Snapshot parent = base.currentSnapshot();
+    long sequenceNumber = base.lastSequenceNumber();
+    long timeMs = Timestamps.newestMs(base);
+    for (Entry entry : entries) {
+      Snapshot snapshot =
+          SnapshotEdit.create(ops.newSnapshotId(), DataOperations.APPEND)
+              .parent(parent.snapshotId())
+              .sequenceNumber(++sequenceNumber)
+              .timestampMs(++timeMs) // no clock: the times of the log never go back
+              .manifestList(parent.manifestListLocation())
+              .schemaId(base.currentSchemaId())
+              .summary(EntryParser.toSummary(entry))
+              .build();
+      builder.addSnapshot(snapshot);
+      parent = snapshot;
+    }
+    SnapshotRef main = base.ref(SnapshotRef.MAIN_BRANCH);
+    builder.setRef(
+        SnapshotRef.MAIN_BRANCH, SnapshotRef.builderFrom(main, parent.snapshotId()).build());
+    return builder.build();
   }
 }

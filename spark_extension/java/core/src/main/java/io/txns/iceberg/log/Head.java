@@ -5,6 +5,7 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.LockedRows;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,9 +21,11 @@ import org.apache.iceberg.TableMetadata;
  * @param state what it says
  * @param sizes what each record counts for (docs/spec.md, 4.7), by its snapshot: a record does not
  *     change, so it is counted once, and not for each head that has it
+ * @param rows those of its table, and of others, that stand still and move with the next one; null
+ *     where none do
  */
-public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes) {
-  static final Head NONE = new Head(null, LogState.empty(), Map.of());
+public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes, LockedRows rows) {
+  static final Head NONE = new Head(null, LogState.empty(), Map.of(), null);
 
   /** A record, and what it counts for. */
   record Counted(Entry entry, Long size) {
@@ -51,7 +54,7 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
     }
     known.keySet().retainAll(records.keySet());
     Entry newest = records.get(newestRecord(metadata).snapshotId());
-    return new Head(metadata, LogState.of(records, newest), Map.copyOf(sizes));
+    return new Head(metadata, LogState.of(records, newest), Map.copyOf(sizes), null);
   }
 
   public boolean exists() {
@@ -88,7 +91,12 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
 
   /** This head with one more entry, which waits to be appended together with others. */
   public Head with(Entry entry) {
-    return new Head(metadata, state.with(entry), sizes);
+    return new Head(metadata, state.with(entry), sizes, rows);
+  }
+
+  /** This head while its table, and others, stand still. */
+  Head in(LockedRows locked) {
+    return new Head(metadata, state, sizes, locked);
   }
 
   /** The entry that follows this head and has nothing to apply. */

@@ -69,7 +69,7 @@ final class SettingsParser {
     if (value == null) {
       return LogSettings.DEFAULTS.apply();
     }
-    for (TxnConfig.Apply known : TxnConfig.Apply.values()) {
+    for (TxnConfig.Apply known : TxnConfig.Apply.OF_LOGS) {
       if (value.isTextual() && stored(known).equals(value.asText())) {
         return known;
       }

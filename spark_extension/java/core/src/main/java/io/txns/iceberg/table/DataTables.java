@@ -62,10 +62,13 @@ public final class DataTables {
    *     somebody has set back
    */
   public Loaded load(TableIdentifier identifier, Head head, long readTs) {
-    Loaded loaded = loadWithDropped(identifier, head, readTs);
+    return live(loadWithDropped(identifier, head, readTs), readTs);
+  }
+
+  private static Loaded live(Loaded loaded, long readTs) {
     checkComplete(loaded, readTs);
     if (loaded.dropped()) {
-      throw new NoSuchTableException("Table does not exist: %s", identifier);
+      throw new NoSuchTableException("Table does not exist: %s", loaded.identifier());
     }
     return loaded;
   }
@@ -127,6 +130,11 @@ public final class DataTables {
       return new Loaded.Unregistered(identifier, table, null);
     }
     return loaded(identifier, base, head, readTs, lost);
+  }
+
+  /** See a table as {@link #seen}; throws what {@link #load} does. */
+  public Loaded live(TableIdentifier identifier, BaseTable table, Head head) {
+    return live(seen(identifier, table, head), head.upper());
   }
 
   /** A table as of the head's upper that the catalog itself has given, not a replica. */

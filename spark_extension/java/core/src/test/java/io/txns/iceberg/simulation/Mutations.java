@@ -168,8 +168,8 @@ final class Mutations {
               "what is put on other rows gets another id (schedule 3)",
               method(
                   "commit.Applier",
-                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
-                  (onStorage, a) -> onStrangersRows((TableOperations) a[2]))),
+                  "Replay.Renumber onStorage(LoggedChange, UpdateTableRequest, TableOperations, boolean)",
+                  (onStorage, a) -> onStrangersRows((TableOperations) a[3]))),
           Mutation.of(
               "restage_forgotten",
               "an append is committed on the newest base (I3)",
@@ -219,7 +219,7 @@ final class Mutations {
               "a renumbered snapshot has a manifest list with its numbers (8.2)",
               method(
                   "commit.Applier",
-                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
+                  "Replay.Renumber onStorage(LoggedChange, UpdateTableRequest, TableOperations, boolean)",
                   (onStorage, a) -> Replay.Renumber.IN_MEMORY)),
           Mutation.of(
               "ids_as_staged",
@@ -233,7 +233,7 @@ final class Mutations {
               "rows of format 3 keep the ids that apply has given them (8.2)",
               method(
                   "commit.Applier",
-                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
+                  "Replay.Renumber onStorage(LoggedChange, UpdateTableRequest, TableOperations, boolean)",
                   (onStorage, a) -> withoutParents((Replay.Renumber) onStorage.of(a)))),
           Mutation.of(
               "commit_ts_of_the_clock",

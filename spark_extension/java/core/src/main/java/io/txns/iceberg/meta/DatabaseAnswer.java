@@ -1,4 +1,4 @@
-package io.txns.iceberg.log;
+package io.txns.iceberg.meta;
 
 import java.sql.SQLException;
 import java.util.ArrayList;
@@ -12,7 +12,7 @@ import org.apache.iceberg.exceptions.ForbiddenException;
  * <p>Iceberg's client repeats what broke off, and where that fails, too, tells the first error: so
  * an answer is one to the first request, and none has landed before it.
  */
-final class DatabaseAnswer {
+public final class DatabaseAnswer {
   /** SQLSTATEs of a database that does not let somebody write: login, read-only, privilege. */
   private static final Set<String> REFUSING = Set.of("28000", "28P01", "25006", "42501");
 
@@ -21,6 +21,11 @@ final class DatabaseAnswer {
 
   private static final String SQLITE_FULL = "[SQLITE_FULL]";
 
+  /** What one says of a lock that is not to be had; it has undone what it was asked for. */
+  private static final Set<String> BUSY = Set.of("55P03", "40P01");
+
+  private static final String SQLITE_BUSY = "[SQLITE_BUSY";
+
   private DatabaseAnswer() {}
 
   /**
@@ -28,7 +33,7 @@ final class DatabaseAnswer {
    *
    * @throws ForbiddenException it lets nobody write
    */
-  static void refuseDenied(RuntimeException e) {
+  public static void refuseDenied(RuntimeException e) {
     for (SQLException told : told(e)) {
       if (REFUSING.contains("" + told.getSQLState())) {
         throw new ForbiddenException(e, "%s", told.getMessage());
@@ -37,12 +42,18 @@ final class DatabaseAnswer {
   }
 
   /** Whether it has no room. */
-  static boolean isFull(RuntimeException e) {
+  public static boolean isFull(RuntimeException e) {
     return told(e).stream()
         .anyMatch(
             told ->
                 DISK_FULL.equals(told.getSQLState())
                     || ("" + told.getMessage()).contains(SQLITE_FULL));
+  }
+
+  /** Whether others held a lock for too long. */
+  static boolean isBusy(SQLException told) {
+    return BUSY.contains("" + told.getSQLState())
+        || ("" + told.getMessage()).startsWith(SQLITE_BUSY);
   }
 
   private static List<SQLException> told(RuntimeException e) {

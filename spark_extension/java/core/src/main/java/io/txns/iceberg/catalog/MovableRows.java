@@ -1,0 +1,61 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.JdbcRows;
+import io.txns.iceberg.meta.Rows;
+import java.io.Closeable;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Supplier;
+import org.apache.iceberg.catalog.Catalog;
+
+/** The rows that one swap is to move together, where options ask for that. */
+public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
+  private final Catalog delegate;
+  private final Map<String, String> options;
+  private final Supplier<TxnConfig> config;
+  private Rows rows;
+
+  /**
+   * @param options those that the catalog was made with
+   * @throws TxnException as {@link #get}
+   */
+  MovableRows(Catalog delegate, Map<String, String> options, Supplier<TxnConfig> config) {
+    this.delegate = delegate;
+    this.options = options;
+    this.config = config;
+    get();
+  }
+
+  /**
+   * The catalog's rows; empty where each table has a swap of its own.
+   *
+   * @throws TxnException Unsupported where they are asked for, and the catalog cannot
+   */
+  @Override
+  public synchronized Optional<Rows> get() {
+    if (config.get().apply() != TxnConfig.Apply.ATOMIC) {
+      return Optional.empty();
+    }
+    if (rows == null) {
+      rows =
+          JdbcRows.of(delegate, options)
+              .orElseThrow(
+                  () ->
+                      TxnException.unsupported(
+                          "txns.apply=`atomic` needs Iceberg's JDBC catalog, whose tables are rows"
+                              + " of one PostgreSQL database, or of one file of SQLite: leave it"
+                              + " out, or use `inline`"));
+    }
+    return Optional.of(rows);
+  }
+
+  /** Close its connections, if any. */
+  @Override
+  public synchronized void close() {
+    if (rows != null) {
+      rows.close();
+    }
+  }
+}

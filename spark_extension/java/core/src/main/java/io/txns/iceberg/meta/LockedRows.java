@@ -1,0 +1,154 @@
+package io.txns.iceberg.meta;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.iceberg.CatalogUtil;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+
+/**
+ * A few tables of a catalog that stand still, and move together (docs/spec.md 11.3).
+ *
+ * <p>What is said of them, by their operations, is kept, and nobody else sees it before all of it
+ * is committed. One thread's.
+ */
+public abstract class LockedRows implements AutoCloseable {
+  private final Map<TableIdentifier, RowOperations> rows;
+  private final Map<TableIdentifier, TableMetadata> made = new HashMap<>();
+  private List<Moved> written = new ArrayList<>();
+  private List<Moved> sent = List.of();
+
+  /**
+   * What becomes of a row.
+   *
+   * @param from the file that it names; null where there is no row yet
+   * @param to the file that it is to name
+   */
+  protected record Moved(TableIdentifier table, String from, String to) {}
+
+  /**
+   * @param rows those that are locked, and those of names that have none
+   */
+  LockedRows(Map<TableIdentifier, RowOperations> rows) {
+    this.rows = rows;
+  }
+
+  /** Whether a table was asked for, be it there or not. */
+  public boolean has(TableIdentifier table) {
+    return rows.containsKey(table);
+  }
+
+  /** A table's operations, whose {@code current} is null where there is no table. */
+  public TableOperations operations(TableIdentifier table) {
+    RowOperations operations = rows.get(table);
+    if (operations == null) {
+      throw new IllegalArgumentException("its row is not locked: " + table);
+    }
+    return operations;
+  }
+
+  /** What has been said until now, to come back to. */
+  public Map<TableIdentifier, TableMetadata> soFar() {
+    Map<TableIdentifier, TableMetadata> said = new HashMap<>();
+    rows.forEach((table, row) -> said.put(table, row.said()));
+    return said;
+  }
+
+  /** Forget what has been said since. */
+  public void backTo(Map<TableIdentifier, TableMetadata> before) {
+    rows.forEach((table, row) -> row.say(before.get(table)));
+  }
+
+  /**
+   * Write the new metadata, and move the rows: nobody sees it yet.
+   *
+   * @throws CommitFailedException a row is not what it was, or a lock is not to be had
+   */
+  public void prepare() {
+    for (Map.Entry<TableIdentifier, RowOperations> row : said().entrySet()) {
+      RowOperations operations = row.getValue();
+      written.add(new Moved(row.getKey(), operations.location(), operations.write()));
+    }
+    move(written);
+  }
+
+  /**
+   * Commit the database's transaction.
+   *
+   * @throws RowsBusyException it is not committed, and will not be
+   * @throws RuntimeException what was prepared may have been committed, or not
+   */
+  public void commit() {
+    sent = written;
+    written = new ArrayList<>(); // its thread may be stopped in it
+    send();
+    for (Moved moved : sent) {
+      RowOperations row = rows.get(moved.table());
+      made.put(moved.table(), row.made(moved.to()));
+    }
+  }
+
+  /** A table that was committed. */
+  public TableMetadata made(TableIdentifier table) {
+    return made.get(table);
+  }
+
+  /** What was sent has not been committed, and will not be. */
+  public void refused() {
+    written = new ArrayList<>(sent);
+    sent = List.of();
+  }
+
+  /** End the database's transaction: what is not committed is undone, as far as that is known. */
+  @Override
+  public void close() {
+    end();
+    written.forEach(this::remove);
+    written = new ArrayList<>();
+    made.forEach(this::removeOld);
+  }
+
+  private void remove(Moved moved) {
+    Cleaning.of(moved.to(), () -> rows.get(moved.table()).io().deleteFile(moved.to()));
+  }
+
+  /** As Iceberg's operations do after a commit, where a table says so. */
+  private void removeOld(TableIdentifier table, TableMetadata now) {
+    RowOperations row = rows.get(table);
+    Cleaning.of(
+        "versions of " + table,
+        () -> CatalogUtil.deleteRemovedMetadataFiles(row.io(), row.stored(), now));
+  }
+
+  /** Those of which something was said, by their names. */
+  private Map<TableIdentifier, RowOperations> said() {
+    Map<String, TableIdentifier> named = new TreeMap<>();
+    rows.keySet().forEach(table -> named.put(table.toString(), table));
+    Map<TableIdentifier, RowOperations> said = new LinkedHashMap<>();
+    for (TableIdentifier table : named.values()) {
+      if (rows.get(table).said() != null) {
+        said.put(table, rows.get(table));
+      }
+    }
+    return said;
+  }
+
+  /**
+   * Let rows name what was made, each if it names what it was made of, or is none yet.
+   *
+   * @throws CommitFailedException one does not
+   */
+  protected abstract void move(List<Moved> moves);
+
+  /** Let everybody see it; throws as {@link #commit} does. */
+  protected abstract void send();
+
+  /** Undo what has not been sent, and let go of the rows; throws nothing. */
+  protected abstract void end();
+}

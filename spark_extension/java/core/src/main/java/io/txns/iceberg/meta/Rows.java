@@ -1,0 +1,25 @@
+package io.txns.iceberg.meta;
+
+import java.io.Closeable;
+import java.util.Collection;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * The rows of a catalog that can move several at once (docs/spec.md 11.3). Threads may share it.
+ */
+public interface Rows extends Closeable {
+  /**
+   * Lock the rows of tables, the first one first; what is not committed when they are closed is
+   * undone.
+   *
+   * @throws RowsBusyException others held them for too long
+   */
+  LockedRows locked(TableIdentifier first, Collection<TableIdentifier> others);
+
+  /** What has been read of a file already, elsewhere: it is not read again under a lock. */
+  void known(TableMetadata metadata);
+
+  @Override
+  void close();
+}
