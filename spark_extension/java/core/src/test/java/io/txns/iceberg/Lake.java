@@ -76,6 +76,7 @@ public final class Lake {
   public static final TxnConfig INLINE = TxnConfig.from(Map.of("txns.apply", "inline"));
 
   private static final String REST_URI = System.getProperty("txns.test.rest.uri");
+  private static final String JDBC_URI = System.getProperty("txns.test.jdbc.uri");
   private static final Set<Path> CLEARED = ConcurrentHashMap.newKeySet();
 
   private final Path folder;
@@ -87,7 +88,7 @@ public final class Lake {
   /**
    * A new client of the catalog, as another process would open it: SQLite and a folder, or the
    * Iceberg REST server at {@code -Dtxns.test.rest.uri}, whose warehouse is the folder {@code
-   * -Dtxns.test.rest.warehouse}.
+   * -Dtxns.test.rest.warehouse}; or the database at {@code -Dtxns.test.jdbc.uri} and a folder.
    */
   public <T extends Catalog & SupportsNamespaces> T catalog() {
     @SuppressWarnings("unchecked")
@@ -98,6 +99,11 @@ public final class Lake {
   private JdbcCatalog jdbcCatalog() {
     JdbcCatalog catalog = new JdbcCatalog();
     catalog.initialize("lake", options());
+    if (JDBC_URI != null && CLEARED.add(folder)) {
+      for (Namespace namespace : catalog.listNamespaces()) {
+        catalog.listTables(namespace).forEach(table -> catalog.dropTable(table, false));
+      }
+    }
     return catalog;
   }
 
@@ -110,6 +116,11 @@ public final class Lake {
       }
     }
     return catalog;
+  }
+
+  /** Whether the catalog's database is none of its own, and can lock one row. */
+  public static boolean isOnServer() {
+    return JDBC_URI != null;
   }
 
   public static boolean isRest() {
@@ -157,9 +168,11 @@ public final class Lake {
     Map<String, String> options = new TreeMap<>();
     options.put(
         CatalogProperties.URI,
-        "jdbc:sqlite:file:"
-            + folder.resolve("catalog.db")
-            + "?journal_mode=WAL&busy_timeout=30000");
+        JDBC_URI != null
+            ? JDBC_URI
+            : "jdbc:sqlite:file:"
+                + folder.resolve("catalog.db")
+                + "?journal_mode=WAL&busy_timeout=30000");
     options.put(CatalogProperties.WAREHOUSE_LOCATION, files().toString());
     options.put("jdbc.schema-version", "V1");
     options.put(CatalogProperties.FILE_IO_IMPL, MovedFiles.class.getName());

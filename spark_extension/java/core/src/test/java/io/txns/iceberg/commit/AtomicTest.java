@@ -456,11 +456,12 @@ class AtomicTest extends TwoTables {
     HookedDriver.hook(
         update -> {
           updates.add(1);
-          return updates.size() == 2 ? 0 : update.run();
+          boolean isMoved = updates.size() == (Lake.isOnServer() ? 1 : 2); // one there moves all
+          return isMoved ? 0 : update.run();
         });
     Set<Path> before = metadataFiles();
     txn.commit();
-    assertThat(updates).hasSizeGreaterThan(3);
+    assertThat(updates).hasSizeGreaterThan(1);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
     assertThat(metadataFiles()).hasSize(before.size() + 2);

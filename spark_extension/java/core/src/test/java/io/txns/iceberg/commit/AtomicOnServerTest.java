@@ -1,0 +1,146 @@
+package io.txns.iceberg.commit;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.HookedDriver;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Transaction;
+import java.sql.Connection;
+import java.sql.DriverManager;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+
+/** Locks of rows, and limits of time, as a PostgreSQL has them (docs/spec.md 11.3). */
+@Timeout(180)
+@EnabledIfSystemProperty(named = "txns.test.jdbc.uri", matches = "jdbc:postgresql:.*")
+class AtomicOnServerTest extends TwoTables {
+  private static final TableIdentifier A = id("shop.a");
+  private static final TableIdentifier B = id("shop.b");
+  private static final long WAITS_MS = 2_000;
+
+  private static Transaction appending(TxnHandle handle, long row, TableIdentifier... tables) {
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    for (TableIdentifier table : tables) {
+      append(handle.catalog(() -> txn).loadTable(table), row);
+    }
+    return txn;
+  }
+
+  private Connection connected() throws SQLException {
+    return DriverManager.getConnection(lake.options().get("uri"));
+  }
+
+  /** As a backup, or a person's session, does. */
+  @Test
+  void aRowThatSomebodyElseHoldsIsWaitedFor() throws Exception {
+    TxnHandle atomic = lake.atomic();
+    Transaction txn = appending(atomic, 2, A, B);
+    CompletableFuture<Committed> committing;
+    try (Connection other = connected();
+        Statement statement = other.createStatement()) {
+      other.setAutoCommit(false);
+      statement.execute("SELECT * FROM iceberg_tables WHERE table_name = 'b' FOR UPDATE");
+      committing = CompletableFuture.supplyAsync(txn::commit);
+      Thread.sleep(WAITS_MS);
+      assertThat(committing).isNotDone();
+      assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+      other.rollback();
+    }
+    assertThat(committing.get(60, TimeUnit.SECONDS).applied()).isTrue();
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+  }
+
+  /** They lock rows in one order, whatever order they have written them in. */
+  @Test
+  void writersInAnyOrderDoNotWaitForEachOther() throws Exception {
+    TxnHandle one = lake.atomic();
+    TxnHandle two = lake.atomic();
+    List<CompletableFuture<Void>> all =
+        List.of(
+            CompletableFuture.runAsync(() -> commitAll(one, 100, A, B)),
+            CompletableFuture.runAsync(() -> commitAll(two, 200, B, A)));
+    for (CompletableFuture<Void> each : all) {
+      each.get(120, TimeUnit.SECONDS);
+    }
+    assertThat(lake.plainIds("shop.b")).hasSize(20);
+  }
+
+  private static void commitAll(TxnHandle handle, long first, TableIdentifier... tables) {
+    for (int row = 0; row < 10; row++) {
+      appending(handle, first + row, tables).commit();
+    }
+  }
+
+  /** Who says nothing for too long is ended: nothing was done, and it is done again. */
+  @Test
+  void whoStandsStillUnderTheLockIsEnded() {
+    TxnHandle slow = HookedDriver.atomic(lake);
+    Transaction txn = appending(slow, 2, A, B);
+    List<Integer> updates = new ArrayList<>();
+    HookedDriver.hook(
+        update -> {
+          updates.add(1);
+          if (updates.size() == 1) {
+            sleep(9_500);
+          }
+          return update.run();
+        });
+    txn.commit();
+    assertThat(updates.size()).isEqualTo(2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+  }
+
+  private static void sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Nor is there any when who commits was interrupted, as Spark does where a job is cancelled. */
+  @Test
+  void noConnectionIsLeftInATransaction() throws Exception {
+    TxnHandle stopped = HookedDriver.atomic(lake);
+    Transaction txn = appending(stopped, 2, A, B);
+    HookedDriver.hook(
+        update -> {
+          Thread.currentThread().interrupt();
+          throw new IllegalStateException("stopped");
+        });
+    try {
+      txn.commit();
+    } catch (RuntimeException e) {
+      assertThat(e).hasMessageNotContaining("committed at");
+    } finally {
+      Thread.interrupted();
+    }
+    try (Connection other = connected();
+        Statement statement = other.createStatement();
+        ResultSet begun =
+            statement.executeQuery(
+                "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")) {
+      assertThat(begun.next()).isTrue();
+      assertThat(begun.getInt(1)).isZero();
+    }
+    HookedDriver.hook(HookedDriver.Update::run);
+    appending(stopped, 3, A, B).commit();
+    assertThat(lake.plainIds("shop.b")).contains(3L);
+  }
+}
