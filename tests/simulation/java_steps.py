@@ -90,6 +90,8 @@ class Steps:
             "delete": self._delete,
             "load": lambda line: _loaded(catalog.load_table(_name(line))),
             "swap": self._swap,
+            "rows": self._rows,
+            "swap-all": self._swap_all,
             "commit": self._commit,
             "drop": lambda line: catalog.drop_table(_name(line)),
             "rename": lambda line: catalog.move_table(_name(line), tuple(line["to"])),
@@ -132,6 +134,15 @@ class Steps:
 
     def _swap(self, line: dict[str, Any]) -> None:
         self._catalog.swap(_name(line), line["expected"], line["location"])
+
+    def _rows(self, line: dict[str, Any]) -> list[str | None]:
+        names = [tuple(name) for name in line["tables"]]
+        located = self._catalog.look(names)
+        return [located.get(name) for name in names]
+
+    def _swap_all(self, line: dict[str, Any]) -> None:
+        moves = [(_name(move), move["expected"], move["location"]) for move in line["moves"]]
+        self._catalog.swap_all(moves)
 
     def _commit(self, line: dict[str, Any]) -> dict[str, str]:
         name = _name(line)

@@ -405,8 +405,6 @@ def _settings(seed: int, only: frozenset[Switch] | None, core: Core) -> Settings
     drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
     if only is None and core is Core.PYTHON and chances[Switch.DAMAGED] < _DAMAGED_SHARE:
         drawn = frozenset({Switch.DAMAGED})
-    if core is not Core.PYTHON:  # whose users alone move several tables at once
-        drawn -= {Switch.ATOMIC}
     if Switch.DAMAGED in drawn:
         drawn |= frozenset(one for one in _BESIDE_DAMAGE if chances[one] < _SHARE)
     if Switch.MALICIOUS in drawn:

@@ -59,7 +59,7 @@ class Switch(Enum):
     DESCRIBED_ANEW = "described-anew"
     """Users and strangers change columns, partitions and orders again and again."""
     ATOMIC = "atomic"
-    """Some users move the log and its tables in one swap, where the catalog can; with Python."""
+    """Some users move the log and its tables in one swap, where the catalog can."""
     DAMAGED = "damaged"
     """The log, a table or the catalog is lost or set back, and recovered, while users go on."""
     MALICIOUS = "malicious"

@@ -12,6 +12,7 @@ import java.sql.Statement;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.logging.Logger;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
@@ -54,14 +55,13 @@ public final class HookedDriver implements Driver {
 
   /** The protocol over such a catalog, whose swaps move the log and its tables together. */
   public static TxnHandle atomic(Lake lake) {
-    Map<String, String> options = options(lake);
-    return TxnHandle.openAlone(
-        "lake",
-        options,
-        catalog(lake),
-        TxnConfig.from(Map.of("txns.apply", "atomic")),
-        Lake.CLOCK,
-        TxnMetrics.NONE);
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    return open(lake, () -> config);
+  }
+
+  /** The protocol over such a catalog. */
+  public static TxnHandle open(Lake lake, Supplier<TxnConfig> config) {
+    return TxnHandle.open("lake", options(lake), catalog(lake), config, Lake.CLOCK);
   }
 
   private static Map<String, String> options(Lake lake) {

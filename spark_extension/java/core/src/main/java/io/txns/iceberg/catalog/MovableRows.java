@@ -2,6 +2,7 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.HasRows;
 import io.txns.iceberg.meta.JdbcRows;
 import io.txns.iceberg.meta.Rows;
 import java.io.Closeable;
@@ -40,7 +41,7 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
     }
     if (rows == null) {
       rows =
-          JdbcRows.of(delegate, options)
+          ofCatalog()
               .orElseThrow(
                   () ->
                       TxnException.unsupported(
@@ -49,6 +50,12 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
                               + " out, or use `inline`"));
     }
     return Optional.of(rows);
+  }
+
+  private Optional<Rows> ofCatalog() {
+    return delegate instanceof HasRows own
+        ? Optional.of(own.rows())
+        : JdbcRows.of(delegate, options);
   }
 
   /** Close its connections, if any. */

@@ -141,7 +141,7 @@ public class CommitGroup {
     /** Note an attempt before it is made: its leader may be stopped in the swap. */
     void trying(Head head) {
       stoodOnBefore = stoodOn;
-      stoodOn = head;
+      stoodOn = head.withoutRows();
       cause = null;
     }
 
@@ -308,7 +308,7 @@ public class CommitGroup {
     }
 
     void committed(Entry entry, Head holder) {
-      outcome = new Outcome(new Landed(entry, holder), null);
+      outcome = new Outcome(new Landed(entry, holder.withoutRows()), null);
     }
 
     private void ended(Throwable failure) {

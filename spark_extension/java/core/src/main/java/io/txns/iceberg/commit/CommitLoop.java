@@ -18,10 +18,13 @@ import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import org.apache.iceberg.BaseMetastoreTableOperations;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -182,7 +185,11 @@ public final class CommitLoop {
       tables.addAll(member.tables().keySet());
       member.tables().values().stream()
           .filter(staged -> !staged.isCreate())
-          .forEach(staged -> movable.get().known(staged.real().current()));
+          .map(StagedTable::real)
+          .filter(BaseMetastoreTableOperations.class::isInstance) // which have read it themselves
+          .map(TableOperations::current)
+          .filter(Objects::nonNull) // logged and not created yet
+          .forEach(movable.get()::known);
     }
     if (log.newest().exists()) {
       movable.get().known(log.newest().metadata());

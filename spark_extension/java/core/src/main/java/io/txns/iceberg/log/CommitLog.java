@@ -191,7 +191,7 @@ public final class CommitLog {
   public void saw(Head head) {
     synchronized (parsed) {
       if (head.exists() && !isOlder(head.metadata(), last)) {
-        last = head;
+        last = head.withoutRows();
       }
     }
   }

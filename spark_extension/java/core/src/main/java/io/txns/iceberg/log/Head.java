@@ -99,6 +99,11 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
     return new Head(metadata, state, sizes, locked);
   }
 
+  /** This head as one may keep it: rows stand still for one attempt. */
+  public Head withoutRows() {
+    return rows == null ? this : in(null);
+  }
+
   /** The entry that follows this head and has nothing to apply. */
   public Entry entry(EntryKind kind, long commitTs, String txnId, List<Change> changes) {
     return entry(kind, commitTs, upper(), txnId, changes, null);

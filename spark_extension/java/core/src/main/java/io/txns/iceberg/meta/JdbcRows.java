@@ -167,10 +167,7 @@ public final class JdbcRows implements Rows {
     boolean isLocked = false;
     try {
       Map<TableIdentifier, String> located = located(connection, first, tables);
-      Map<TableIdentifier, RowOperations> rows = new LinkedHashMap<>();
-      tables.forEach(
-          table -> rows.put(table, new RowOperations(table, files, located.get(table), known)));
-      LockedRows locked = new LockedJdbcRows(rows, connection);
+      LockedRows locked = new LockedJdbcRows(tables, located, files, connection);
       isLocked = true;
       return locked;
     } catch (SQLException e) {
@@ -335,8 +332,12 @@ public final class JdbcRows implements Rows {
     private boolean isSent;
     private boolean isCommitted;
 
-    private LockedJdbcRows(Map<TableIdentifier, RowOperations> rows, Connection connection) {
-      super(rows);
+    private LockedJdbcRows(
+        Set<TableIdentifier> tables,
+        Map<TableIdentifier, String> located,
+        FileIO files,
+        Connection connection) {
+      super(tables, located, files, known);
       this.connection = connection;
     }
 

@@ -1,41 +1,50 @@
 package io.txns.iceberg.meta;
 
-import java.lang.ref.SoftReference;
-import java.util.Collections;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Map.Entry;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.io.FileIO;
 
-/** The newest versions of tables that were read or written: their files never change. */
-final class KnownMetadata {
-  private static final int VERSIONS = 256;
+/** The newest versions of tables that were read: their files never change. Threads may share it. */
+public final class KnownMetadata {
+  /** How many snapshots the versions that are kept have together: each is some 3 KB. */
+  private static final int SNAPSHOTS = 10_000;
 
-  private final Map<String, SoftReference<TableMetadata>> byLocation =
-      Collections.synchronizedMap(
-          new LinkedHashMap<>(16, 0.75f, true) {
-            @Override
-            protected boolean removeEldestEntry(Entry<String, SoftReference<TableMetadata>> old) {
-              return size() > VERSIONS;
-            }
-          });
+  private final Map<String, TableMetadata> byLocation = new LinkedHashMap<>(16, 0.75f, true);
+  private int snapshots;
 
-  /** Keep what was read, or written; what has no file is nobody's version. */
-  void add(TableMetadata metadata) {
-    if (metadata.metadataFileLocation() != null) {
-      byLocation.put(metadata.metadataFileLocation(), new SoftReference<>(metadata));
+  /** Keep what was read; what has no file is nobody's version. */
+  public synchronized void add(TableMetadata metadata) {
+    String location = metadata.metadataFileLocation();
+    if (location == null || size(metadata) > SNAPSHOTS || byLocation.get(location) != null) {
+      return;
+    }
+    byLocation.put(location, metadata);
+    snapshots += size(metadata);
+    Iterator<TableMetadata> oldest = byLocation.values().iterator();
+    while (snapshots > SNAPSHOTS) {
+      snapshots -= size(oldest.next());
+      oldest.remove();
     }
   }
 
+  /** What it counts for, in snapshots; a column of a schema is as large, or larger. */
+  private static int size(TableMetadata metadata) {
+    return 1 + metadata.snapshots().size() + metadata.schemas().size() * metadata.lastColumnId();
+  }
+
   TableMetadata read(FileIO io, String location) {
-    SoftReference<TableMetadata> kept = byLocation.get(location);
-    TableMetadata known = kept == null ? null : kept.get();
+    TableMetadata known = kept(location);
     if (known == null) {
       known = TableMetadataParser.read(io, location);
       add(known);
     }
     return known;
+  }
+
+  private synchronized TableMetadata kept(String location) {
+    return byLocation.get(location);
   }
 }

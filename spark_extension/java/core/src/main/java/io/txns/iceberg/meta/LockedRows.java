@@ -1,6 +1,7 @@
 package io.txns.iceberg.meta;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -11,6 +12,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.io.FileIO;
 
 /**
  * A few tables of a catalog that stand still, and move together (docs/spec.md 11.3).
@@ -19,10 +21,11 @@ import org.apache.iceberg.exceptions.CommitFailedException;
  * is committed. One thread's.
  */
 public abstract class LockedRows implements AutoCloseable {
-  private final Map<TableIdentifier, RowOperations> rows;
-  private final Map<TableIdentifier, TableMetadata> made = new HashMap<>();
+  private final Map<TableIdentifier, RowOperations> rows = new LinkedHashMap<>();
+  private final Map<TableIdentifier, TableMetadata> made = new LinkedHashMap<>();
   private List<Moved> written = new ArrayList<>();
   private List<Moved> sent = List.of();
+  private boolean isClosed;
 
   /**
    * What becomes of a row.
@@ -33,10 +36,17 @@ public abstract class LockedRows implements AutoCloseable {
   protected record Moved(TableIdentifier table, String from, String to) {}
 
   /**
-   * @param rows those that are locked, and those of names that have none
+   * @param tables those that were asked for, be they there or not
+   * @param located the files that their rows name, where there are any
+   * @param io how the catalog reaches all of its files
    */
-  LockedRows(Map<TableIdentifier, RowOperations> rows) {
-    this.rows = rows;
+  protected LockedRows(
+      Collection<TableIdentifier> tables,
+      Map<TableIdentifier, String> located,
+      FileIO io,
+      KnownMetadata known) {
+    tables.forEach(
+        table -> rows.put(table, new RowOperations(table, io, located.get(table), known)));
   }
 
   /** Whether a table was asked for, be it there or not. */
@@ -46,6 +56,7 @@ public abstract class LockedRows implements AutoCloseable {
 
   /** A table's operations, whose {@code current} is null where there is no table. */
   public TableOperations operations(TableIdentifier table) {
+    checkLocked();
     RowOperations operations = rows.get(table);
     if (operations == null) {
       throw new IllegalArgumentException("its row is not locked: " + table);
@@ -71,6 +82,7 @@ public abstract class LockedRows implements AutoCloseable {
    * @throws CommitFailedException a row is not what it was, or a lock is not to be had
    */
   public void prepare() {
+    checkLocked();
     for (Map.Entry<TableIdentifier, RowOperations> row : said().entrySet()) {
       RowOperations operations = row.getValue();
       written.add(new Moved(row.getKey(), operations.location(), operations.write()));
@@ -108,10 +120,17 @@ public abstract class LockedRows implements AutoCloseable {
   /** End the database's transaction: what is not committed is undone, as far as that is known. */
   @Override
   public void close() {
+    isClosed = true;
     end();
     written.forEach(this::remove);
     written = new ArrayList<>();
     made.forEach(this::removeOld);
+  }
+
+  private void checkLocked() {
+    if (isClosed) {
+      throw new IllegalStateException("the rows have been let go of");
+    }
   }
 
   private void remove(Moved moved) {

@@ -39,6 +39,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 import org.apache.iceberg.BaseTable;
@@ -208,6 +209,17 @@ class AtomicTest extends TwoTables {
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
     handle.apply();
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  @Test
+  void aTableThatIsNotCreatedYetIsLeftToAnApplier() {
+    Transaction creating = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> creating).createTable(id("shop.new"), Lake.SCHEMA), 1);
+    creating.commit();
+    assertThat(outside.tableExists(id("shop.new"))).isFalse();
+    appending(atomic, 2, id("shop.new"), B).commit();
+    assertThat(bornLast()).containsExactly(false, true);
+    assertThat(lake.plainIds("shop.new")).containsExactly(1L, 2L);
   }
 
   @Test
@@ -383,6 +395,33 @@ class AtomicTest extends TwoTables {
         .hasSize(1);
   }
 
+  /**
+   * Rows are those of one attempt.
+   *
+   * <ol>
+   *   <li>A commit's answer is lost: the next attempt finds the entry in a head of locked rows.
+   *   <li>The session is inline from then on, and commits on that head.
+   * </ol>
+   */
+  @Test
+  void aHeadThatIsKeptHasNoRows() {
+    AtomicReference<String> mode = new AtomicReference<>("atomic");
+    TxnHandle handle =
+        HookedDriver.open(lake, () -> TxnConfig.from(Map.of("txns.apply", mode.get())));
+    Transaction txn = appending(handle, 2, A, B);
+    HookedDriver.hookCommit(
+        commit -> {
+          HookedDriver.hookCommit(HookedDriver.Update::run);
+          commit.run();
+          throw new SQLException("the connection is gone", "08006");
+        });
+    txn.commit();
+    mode.set("inline");
+    appending(handle, 3, A, B).commit();
+    assertThat(bornLast()).containsExactly(false, false);
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L, 3L);
+  }
+
   /** Where no row can be locked any more, the log tells; nothing is deleted while it does not. */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
@@ -530,13 +569,10 @@ class AtomicTest extends TwoTables {
   void whatIsKeptOfAVersionIsWhatItsFileSays() {
     appending(atomic, 2, A, B).commit();
     appending(atomic, 3, A, B).commit();
-    TableOperations real = ((BaseTable) outside.loadTable(A)).operations();
-    String read =
-        TableMetadataParser.toJson(
-            TableMetadataParser.read(real.io(), stored(A).metadataFileLocation()));
-    var rows = atomic.services().rows().get().orElseThrow();
-    try (var locked = rows.locked(id("txns.commits"), List.of(A))) {
-      assertThat(TableMetadataParser.toJson(locked.operations(A).current())).isEqualTo(read);
-    }
+    TableMetadata kept = atomic.services().log().newest().metadata();
+    TableOperations real = ((BaseTable) outside.loadTable(id("txns.commits"))).operations();
+    assertThat(kept.metadataFileLocation()).isEqualTo(real.current().metadataFileLocation());
+    assertThat(TableMetadataParser.toJson(kept))
+        .isEqualTo(TableMetadataParser.toJson(real.current()));
   }
 }

@@ -1,8 +1,11 @@
 package io.txns.iceberg.simulation;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.TableMetadata;
@@ -34,6 +37,37 @@ final class CatalogSteps {
    */
   static void swap(TableIdentifier table, String expected, String location) {
     step("swap", of(table).put("expected", expected).put("location", location));
+  }
+
+  /** The files that the rows of some tables name, of those that there are: all of one moment. */
+  static Map<TableIdentifier, String> rows(Collection<TableIdentifier> tables) {
+    ArrayNode names = Json.array();
+    tables.forEach(table -> names.add(Json.name(table)));
+    ObjectNode fields = Json.object();
+    fields.set("tables", names);
+    JsonNode locations = step("rows", fields);
+    Map<TableIdentifier, String> located = new LinkedHashMap<>();
+    int number = 0;
+    for (TableIdentifier table : tables) {
+      JsonNode location = locations.get(number++);
+      if (!location.isNull()) {
+        located.put(table, location.asText());
+      }
+    }
+    return located;
+  }
+
+  /** One of several pointers that move together; {@code expected} as in {@link #swap}. */
+  record Move(TableIdentifier table, String expected, String location) {}
+
+  static void swapAll(List<Move> moves) {
+    ArrayNode all = Json.array();
+    for (Move move : moves) {
+      all.add(of(move.table()).put("expected", move.expected()).put("location", move.location()));
+    }
+    ObjectNode fields = Json.object();
+    fields.set("moves", all);
+    step("swap-all", fields);
   }
 
   static Stored commit(TableIdentifier table, JsonNode request) {

@@ -1,5 +1,7 @@
 package io.txns.iceberg.simulation;
 
+import io.txns.iceberg.meta.HasRows;
+import io.txns.iceberg.meta.Rows;
 import java.sql.SQLNonTransientConnectionException;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +23,7 @@ import org.apache.iceberg.jdbc.UncheckedSQLException;
  * A catalog that moves a pointer from one metadata file to the next; what it throws is what
  * Iceberg's JdbcCatalog throws at the same events.
  */
-final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespaces {
+final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespaces, HasRows {
   static final String WAREHOUSE = "memory://lake";
 
   private final String name;
@@ -46,6 +48,11 @@ final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespac
   @Override
   public String name() {
     return name;
+  }
+
+  @Override
+  public Rows rows() {
+    return new SwapRows(io);
   }
 
   @Override
