@@ -2,7 +2,8 @@
 TCP in front of a PostgreSQL server that cuts connections where the outcome of a write hangs.
 
 It reads PostgreSQL's protocol as far as it has to: which message makes a write durable. That is a
-COMMIT behind an UPDATE, as psycopg2 sends it, or an UPDATE outside of a transaction, as JDBC does.
+COMMIT behind an UPDATE, as psycopg2 sends it, and JDBC, or an UPDATE outside of a transaction, as
+JDBC does.
 
 Source: "Frontend/Backend Protocol", in PostgreSQL's documentation.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LATE_S = 1.0
+_SYNC = b"S\0\0\0\4"
 _STARTUP = 196608  # version 3.0 of the protocol; other first messages ask for encryption
 
 
@@ -86,10 +88,11 @@ class _Connection:
         self._server = server
         self._muted = threading.Event()
         self._answered = threading.Event()
-        self._updates: set[bytes] = set()
-        """Names of prepared statements that update."""
+        self._statements: dict[bytes, bytes] = {}
+        """Texts of prepared statements, by their names."""
         self._in_transaction = False
         self._has_updated = False
+        self._commits = False
 
     def run(self) -> None:
         threading.Thread(target=self._pass_answers, daemon=True).start()
@@ -125,7 +128,8 @@ class _Connection:
         if cut is Cut.LATE:
             time.sleep(_LATE_S)
         if cut is not Cut.MESSAGE:
-            self._server.sendall(message)
+            # It is answered when it has to be.
+            self._server.sendall(message + (_SYNC if message[:1] == b"E" else b""))
             self._answered.wait(10)
         return False
 
@@ -136,19 +140,22 @@ class _Connection:
             return self._decides_simply(body.lstrip().upper())
         if kind == b"P":
             name, text = body.split(b"\0")[:2]
-            (
-                self._updates.add
-                if text.lstrip().upper().startswith(b"UPDATE")
-                else self._updates.discard
-            )(name)
-            if text.strip().upper() == b"BEGIN":
-                self._in_transaction = True
+            self._statements[name] = text.lstrip().upper()
         if kind == b"B":
-            self._has_updated |= body.split(b"\0")[1] in self._updates and self._is_looked_at(body)
-        if kind == b"S" and self._has_updated and not self._in_transaction:
-            self._has_updated = False
+            self._is_bound(self._statements.get(body.split(b"\0")[1], b""), body)
+        # A COMMIT is done when it is executed, an UPDATE alone when that is over.
+        decides = kind == b"E" if self._commits else kind == b"S" and not self._in_transaction
+        if decides and self._has_updated:
+            self._in_transaction = self._has_updated = self._commits = False
             return True
         return False
+
+    def _is_bound(self, text: bytes, values: bytes) -> None:
+        self._commits = text.startswith(b"COMMIT")
+        if text.startswith((b"BEGIN", b"ROLLBACK")):
+            self._in_transaction, self._has_updated = text.startswith(b"BEGIN"), False
+        if text.startswith(b"UPDATE"):
+            self._has_updated |= self._is_looked_at(values)
 
     def _is_looked_at(self, update: bytes) -> bool:
         return self._proxy.only.upper() in update.upper()

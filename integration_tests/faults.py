@@ -176,10 +176,11 @@ class Lake:
         command += [json.dumps(tables), json.dumps({**self.properties, **options})]
         return Writer(command, self.folder / f"{name}.log", tables, environment)
 
-    def spark_writer(self, name: str, uri: str) -> Writer:
+    def spark_writer(self, name: str, uri: str, *, apply: str = "inline") -> Writer:
         """Start a Spark driver that writes; its JDBC URI leads to the same database."""
         program = [sys.executable, "-m", "integration_tests.driver_program", "append"]
-        options = json.dumps({"uri": uri, "spark.txns.test.tables": " ".join(self.tables)})
+        tables = " ".join(self.tables)
+        options = json.dumps({"uri": uri, "txns.apply": apply, "spark.txns.test.tables": tables})
         command = [*program, str(self.folder / "files"), name, options]
         return Writer(command, self.folder / f"{name}.log", self.tables)
 

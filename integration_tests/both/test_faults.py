@@ -52,17 +52,20 @@ def lake(postgres: Postgres, tmp_path: Path) -> Lake:
     return Lake(tmp_path, postgres.uri(tmp_path.name)).make()
 
 
-def _start(lake: Lake, postgres: Postgres, proxy: Proxy, stack: ExitStack) -> list[Writer]:
+def _start(
+    lake: Lake, postgres: Postgres, proxy: Proxy, stack: ExitStack, apply: str
+) -> list[Writer]:
     """Start a Spark driver and Python processes, all by way of the proxy."""
     database, port = lake.folder.name, proxy.port
-    spark = lake.spark_writer("spark", postgres.jdbc_uri(database, port=port))
+    spark = lake.spark_writer("spark", postgres.jdbc_uri(database, port=port), apply=apply)
     uri = postgres.uri(database, port=port)
     names = [f"python{number}" for number in range(1, PYTHON_WRITERS + 1)]
     running = [spark, *(lake.writer(name, uri=uri) for name in names)]
     return [stack.enter_context(writer) for writer in running]
 
 
-def test_what_a_database_does(lake, postgres, proxy, writers):
+@pytest.mark.parametrize("apply", ["inline", pytest.param("atomic", marks=pytest.mark.slow)])
+def test_what_a_database_does(lake, postgres, proxy, writers, apply):
     """
     Nothing is lost or doubled, and everybody goes on by himself, a Spark driver as well.
 
@@ -71,7 +74,7 @@ def test_what_a_database_does(lake, postgres, proxy, writers):
     3. Connections are cut for 6 s: before a COMMIT arrives, behind it, and before it arrives
        later. Whether it has landed is told by the log, and by nobody else.
     """
-    running = _start(lake, postgres, proxy, writers)
+    running = _start(lake, postgres, proxy, writers, apply)
     course = carry_out(lake, running, postgres.stop_at_once, postgres.start, lasts_s=2)
     print("restarted:", course)
     assert course.failed
@@ -109,7 +112,7 @@ def test_what_a_database_does(lake, postgres, proxy, writers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["python", "spark"])
+@pytest.mark.parametrize("language", ["python", "spark", "spark_atomic"])
 def test_a_database_is_cut_off_for_longer_than_attempts_go_on(
     lake, postgres, proxy, writers, language
 ):
@@ -122,8 +125,10 @@ def test_a_database_is_cut_off_for_longer_than_attempts_go_on(
     3. With connections it asks by its id: what has landed is not done again, what has not is.
     """
     database, port = lake.folder.name, proxy.port
-    if language == "spark":
-        writer = lake.spark_writer(language, postgres.jdbc_uri(database, port=port))
+    if language.startswith("spark"):
+        apply = language.removeprefix("spark").removeprefix("_") or "inline"
+        uri = postgres.jdbc_uri(database, port=port)
+        writer = lake.spark_writer(language, uri, apply=apply)
     else:
         writer = lake.writer(language, uri=postgres.uri(database, port=port))
     writers.enter_context(writer)
