@@ -211,15 +211,17 @@ public final class Lake {
 
   /** The protocol, whose swaps move the log and its tables together. */
   public TxnHandle atomic() {
-    return atomic(Map.of(), CLOCK);
+    return atomic(Map.of());
   }
 
-  /** The same with options, and a clock. */
-  public TxnHandle atomic(Map<String, String> txnOptions, TxnClock clock) {
-    Map<String, String> options = new TreeMap<>(Map.of("txns.apply", "atomic"));
-    options.putAll(txnOptions);
-    return TxnHandle.openAlone(
-        "lake", options(), catalog(), TxnConfig.from(options), clock, TxnMetrics.NONE);
+  /** The same over a catalog with further options. */
+  public TxnHandle atomic(Map<String, String> more) {
+    Map<String, String> options = options();
+    options.putAll(more);
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options);
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    return TxnHandle.openAlone("lake", options, catalog, config, CLOCK, TxnMetrics.NONE);
   }
 
   public static TableIdentifier id(String name) {

@@ -184,10 +184,12 @@ public final class Tidier {
       return 0;
     }
     TidyAttempt attempt = new TidyAttempt(head);
+    Runnable atWork = head.rows() == null ? () -> {} : head.rows()::atWork;
     CommitLog.Swap swap =
         log.replace(
             head,
-            (ops, base) -> attempt.written(() -> next(ops, base, head.state(), done, attempt)));
+            (ops, base) ->
+                attempt.written(() -> next(ops, base, head.state(), done, attempt, atWork)));
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
       attempt.superseded().forEach(log::supersede);
       return done.size();
@@ -263,15 +265,18 @@ public final class Tidier {
       TableMetadata base,
       LogState state,
       List<Entry> done,
-      TidyAttempt attempt) {
+      TidyAttempt attempt,
+      Runnable atWork) {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
     attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
     List<DataFile> small = Archive.readable(() -> mergeable(table));
     List<Record> rows = new ArrayList<>(Archive.readable(() -> rowsOf(table, small)));
+    atWork.run();
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
     OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows, attempt));
+    atWork.run();
     small.forEach(overwrite::deleteFile);
     long newest = done.get(done.size() - 1).commitTs();
     EntryParser.toSummary(record(state, Math.max(state.tidiedUpto(), newest)))
@@ -284,6 +289,7 @@ public final class Tidier {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
+    atWork.run();
     DroppedFiles.payloads(state, done, base.location()).forEach(attempt.superseded()::add);
     Cleaning.of(
         "what the log has named until a tidy",

@@ -1,5 +1,7 @@
 package io.txns.iceberg.meta;
 
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
@@ -41,8 +43,12 @@ import org.apache.iceberg.jdbc.UncheckedSQLException;
  * that.
  */
 public final class JdbcRows implements Rows {
+  private static final TxnLogger LOG = TxnLogger.of(JdbcRows.class);
   private static final String TABLES = "iceberg_tables";
   private static final String TYPE = "iceberg_type";
+
+  /** After how long it says so who is at work under a lock. */
+  private static final long SILENT_MS = 2_000;
 
   /** More of them are closed when they are let go of: a process leads few swaps at once. */
   private static final int IDLE = 1;
@@ -331,6 +337,7 @@ public final class JdbcRows implements Rows {
     private final Connection connection;
     private boolean isSent;
     private boolean isCommitted;
+    private long saidAtMs = TxnClock.system().nowMs();
 
     private LockedJdbcRows(
         Set<TableIdentifier> tables,
@@ -339,6 +346,19 @@ public final class JdbcRows implements Rows {
         Connection connection) {
       super(tables, located, files, known);
       this.connection = connection;
+    }
+
+    @Override
+    public void atWork() {
+      if (TxnClock.system().nowMs() - saidAtMs < SILENT_MS) {
+        return;
+      }
+      try {
+        run(connection, "SELECT 1");
+      } catch (SQLException e) {
+        LOG.debug("the next request tells", e);
+      }
+      saidAtMs = TxnClock.system().nowMs();
     }
 
     @Override

@@ -57,6 +57,7 @@ public abstract class LockedRows implements AutoCloseable {
   /** A table's operations, whose {@code current} is null where there is no table. */
   public TableOperations operations(TableIdentifier table) {
     checkLocked();
+    atWork();
     RowOperations operations = rows.get(table);
     if (operations == null) {
       throw new IllegalArgumentException("its row is not locked: " + table);
@@ -84,6 +85,7 @@ public abstract class LockedRows implements AutoCloseable {
   public void prepare() {
     checkLocked();
     for (Map.Entry<TableIdentifier, RowOperations> row : said().entrySet()) {
+      atWork();
       RowOperations operations = row.getValue();
       written.add(new Moved(row.getKey(), operations.location(), operations.write()));
     }
@@ -126,6 +128,12 @@ public abstract class LockedRows implements AutoCloseable {
     written = new ArrayList<>();
     made.forEach(this::removeOld);
   }
+
+  /**
+   * Tell the database that one is still at work: it ends who says nothing for too long, as one
+   * would who is dead. What fails in that the next request tells.
+   */
+  public void atWork() {}
 
   private void checkLocked() {
     if (isClosed) {

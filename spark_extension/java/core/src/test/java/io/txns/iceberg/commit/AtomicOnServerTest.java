@@ -18,8 +18,10 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -103,6 +105,23 @@ class AtomicOnServerTest extends TwoTables {
     txn.commit();
     assertThat(updates.size()).isEqualTo(2);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+  }
+
+  /** Who needs longer than that and is at work is not. */
+  @Test
+  void aSlowStorageIsGivenTime() {
+    TxnHandle slow =
+        lake.atomic(Map.of(CatalogProperties.FILE_IO_IMPL, SlowFilesIO.class.getName()));
+    Transaction txn = appending(slow, 2, A, B);
+    SlowFilesIO.isSlow = true;
+    long beganMs = System.currentTimeMillis();
+    try {
+      txn.commit();
+    } finally {
+      SlowFilesIO.isSlow = false;
+    }
+    assertThat(System.currentTimeMillis() - beganMs).isBetween(13_000L, 27_000L); // once
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
   }
 
