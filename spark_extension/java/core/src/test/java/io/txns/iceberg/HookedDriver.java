@@ -61,7 +61,12 @@ public final class HookedDriver implements Driver {
 
   /** The protocol over such a catalog. */
   public static TxnHandle open(Lake lake, Supplier<TxnConfig> config) {
-    return TxnHandle.open("lake", options(lake), catalog(lake), config, Lake.CLOCK);
+    return open(lake, config, Lake.CLOCK);
+  }
+
+  /** The same with a clock. */
+  public static TxnHandle open(Lake lake, Supplier<TxnConfig> config, TxnClock clock) {
+    return TxnHandle.open("lake", options(lake), catalog(lake), config, clock);
   }
 
   private static Map<String, String> options(Lake lake) {

@@ -182,6 +182,7 @@ public class CommitGroup {
     private final Key key;
     private final Attempt attempt;
     private final Map<TableIdentifier, StagedTable> tables;
+    private final long proposedTs;
     private boolean taken;
     private boolean interrupted;
     private boolean alone;
@@ -197,13 +198,16 @@ public class CommitGroup {
     private volatile Outcome outcome;
 
     Member(Key key, Attempt attempt) {
-      this(key, attempt, Map.of());
+      this(key, attempt, Map.of(), 0);
     }
 
     /**
      * @param tables those that its swap may move with the log, as they were staged
+     * @param proposedTs the {@code commit_ts} that it is to have, in ms, if the log is below; 0 for
+     *     none
      */
-    Member(Key key, Attempt attempt, Map<TableIdentifier, StagedTable> tables) {
+    Member(Key key, Attempt attempt, Map<TableIdentifier, StagedTable> tables, long proposedTs) {
+      this.proposedTs = proposedTs;
       this.key = key;
       this.attempt = attempt;
       this.tables = tables;
@@ -220,6 +224,10 @@ public class CommitGroup {
 
     Map<TableIdentifier, StagedTable> tables() {
       return tables;
+    }
+
+    long proposedTs() {
+      return proposedTs;
     }
 
     Attempts attempts() {

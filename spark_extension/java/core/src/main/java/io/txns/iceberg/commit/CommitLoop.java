@@ -99,9 +99,12 @@ public final class CommitLoop {
       CommitGroup.Key key, CommitGroup.Attempt attempt, Map<TableIdentifier, StagedTable> tables) {
     CommitGroup group = groups.apply(log.uuid());
     bounds.keep(group.tries());
-    CommitGroup.Member member = appended(group, new CommitGroup.Member(key, attempt, tables));
+    // Who took the time that it is when its rows are locked would overtake all who wait behind.
+    long proposedTs = tables.isEmpty() ? 0 : clock.nowMs();
+    CommitGroup.Member member =
+        appended(group, new CommitGroup.Member(key, attempt, tables, proposedTs));
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
-      member = appended(group, new CommitGroup.Member(key, attempt, tables));
+      member = appended(group, new CommitGroup.Member(key, attempt, tables, proposedTs));
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());

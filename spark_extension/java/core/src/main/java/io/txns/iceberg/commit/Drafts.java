@@ -108,7 +108,9 @@ final class Drafts {
   private Entry draft(CommitGroup.Member member) {
     String txnId = member.key().txnId();
     if (!byId.containsKey(txnId)) {
-      long commitTs = LogFields.of(txnId).during(this::nextTs);
+      long nextTs = LogFields.of(txnId).during(this::nextTs);
+      long proposedTs = member.proposedTs();
+      long commitTs = proposedTs == 0 ? nextTs : Math.max(proposedTs, at.upper() + 1);
       Limits.checkCommitTs(Math.max(commitTs, at.upper())); // one more than int64 is below it
       Entry entry = member.attempt().at(at, commitTs);
       refuseWhenOff(entry);

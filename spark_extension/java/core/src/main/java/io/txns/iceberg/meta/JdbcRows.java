@@ -337,7 +337,7 @@ public final class JdbcRows implements Rows {
     private final Connection connection;
     private boolean isSent;
     private boolean isCommitted;
-    private long saidAtMs = TxnClock.system().nowMs();
+    private long saidAtMs = TxnClock.system().elapsedMs();
 
     private LockedJdbcRows(
         Set<TableIdentifier> tables,
@@ -350,7 +350,7 @@ public final class JdbcRows implements Rows {
 
     @Override
     public void atWork() {
-      if (TxnClock.system().nowMs() - saidAtMs < SILENT_MS) {
+      if (TxnClock.system().elapsedMs() - saidAtMs < SILENT_MS) {
         return;
       }
       try {
@@ -358,7 +358,7 @@ public final class JdbcRows implements Rows {
       } catch (SQLException e) {
         LOG.debug("the next request tells", e);
       }
-      saidAtMs = TxnClock.system().nowMs();
+      saidAtMs = TxnClock.system().elapsedMs();
     }
 
     @Override

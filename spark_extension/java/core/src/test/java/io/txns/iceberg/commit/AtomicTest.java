@@ -12,6 +12,7 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedDriver;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnClock;
@@ -450,6 +451,25 @@ class AtomicTest extends TwoTables {
     }
     assertThat(metadataFiles()).hasSize(before.size() + 2);
     assertThat(lake.plainIds("shop.b")).isEqualTo(landed ? List.of(2L) : List.of());
+  }
+
+  /** Who was overtaken takes no time that overtakes those behind him. */
+  @Test
+  void aQueueGoesByWhatWasProposed() {
+    MovedClock clock = new MovedClock(0);
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    TxnHandle waiting = HookedDriver.open(lake, () -> config, clock);
+    Transaction txn = appending(waiting, 2, A);
+    List<Committed> overtaking = new ArrayList<>();
+    HookedDriver.hookBegin(
+        begin -> {
+          if (overtaking.isEmpty()) {
+            overtaking.add(appending(lake.atomic(), 3, B).commit());
+            clock.aheadMs += 20_000; // so long it waits
+          }
+          return begin.run();
+        });
+    assertThat(txn.commit().commitTs() - overtaking.get(0).commitTs()).isBetween(1L, 10_000L);
   }
 
   /** A lock that is not to be had is a lost attempt, and no outcome. */
