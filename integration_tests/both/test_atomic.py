@@ -102,7 +102,7 @@ def test_all_kinds_write_at_once(lake: Lake) -> None:
         (by_spark, lake.spark(txns_apply="atomic")),
         (by_spark, lake.spark()),
         (by_python, lake.python(apply="atomic")),
-        (by_python, lake.python()),
+        (by_python, lake.python(apply="inline")),
     ]
     with ThreadPoolExecutor(len(writers)) as threads:
         running = [
