@@ -19,6 +19,7 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
@@ -52,10 +53,12 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.inmemory.InMemoryCatalog;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -571,6 +574,26 @@ class AtomicTest extends TwoTables {
     assertThat(Lake.standing(handle)).isEmpty();
     appending(atomic, 3, A, B).commit();
     assertThat(lake.plainIds("shop.b")).containsExactly(2L, 3L);
+  }
+
+  /** As those of catalogs that were made before there were views. */
+  @Test
+  void rowsWithoutTypesMove(@TempDir Path other) {
+    Map<String, String> options = new Lake(other).options();
+    options.remove("jdbc.schema-version");
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("old", options);
+    Lake.createNamespace(catalog, A.namespace());
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    TxnHandle old =
+        TxnHandle.openAlone("old", options, catalog, config, Lake.CLOCK, TxnMetrics.NONE);
+    Transaction txn = old.begin(BeginOptions.defaults());
+    append(old.catalog(() -> txn).createTable(A, Lake.SCHEMA), 1);
+    txn.commit();
+    appending(old, 2, A).commit();
+    List<Entry> standing = Lake.standing(old);
+    assertThat(standing.get(standing.size() - 1).carried()).isEmpty();
+    assertThat(ids(catalog.loadTable(A))).containsExactly(1L, 2L);
   }
 
   @Test
