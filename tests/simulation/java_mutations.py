@@ -34,7 +34,8 @@ NOT_IN_JAVA = {
     "void_tables_taken_for_cared": "`txns recover` is Python's",
     "applied_over_a_recovery": "none yet: of Python's no 25 seeds notice it, either",
     **dict.fromkeys(
-        (each.__name__ for each in mutations.OF_BIRTHS), "Java writes nothing that is born applied"
+        (each.__name__ for each in mutations.OF_BIRTHS),
+        "none yet: AtomicTest holds the rules, and Java writes nothing ahead",
     ),
 }
 """Python's that Java's core does not have, and why."""
