@@ -22,7 +22,7 @@ from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import logged_state
 from txns._table.swap import swap
-from txns.errors import Quarantined
+from txns.errors import Conflict, Quarantined
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -150,6 +150,7 @@ class Births:
             appended; or the log leaves all of it to others.
 
         Raises:
+            Conflict: It is to be created, and its name is taken.
             Quarantined: It does not fit on the table, and no applier could carry it out either.
             CorruptLog: The log lacks what the table shows.
             CommitFailedException: The table has moved.
@@ -163,6 +164,13 @@ class Births:
         base = real.metadata
         mark = _mark.mark_of(base)
         uuid = str(base.table_uuid)
+        if uuid != change.uuid and replay.creates(request):
+            raise Conflict(
+                "somebody has made another table of that name",
+                table=change.table,
+                txn_id=logged.entry.txn_id,
+                least_ts=head.upper,
+            )
         if uuid != change.uuid or mark is None or _outstanding(head, uuid, mark.applied):
             return False
         if ahead and rows.take(ahead.tables.get(change.table), _key(logged)):

@@ -121,6 +121,20 @@ def test_a_conflict_leaves_nothing(lake, atomic):
     assert [1, 3] == lake.plain_ids(a)
 
 
+def test_a_name_that_is_taken_is_told_before_anything_is_sent(lake, atomic):
+    """Nobody could carry it out: logged, it would be in quarantine as soon as it is there."""
+    a = lake.table("a", [1])
+    txn = atomic.begin()
+    txn.load_table(a).append(rows(2))
+    txn.create_table("shop.new", rows(1).schema).append(rows(7))
+    lake.table("new", [9], register=False)
+    before = lake.standing()
+    with pytest.raises(txns.Conflict, match="another table of that name"):
+        txn.commit()
+    assert before == lake.standing()
+    assert ([1], [9]) == (lake.plain_ids(a), lake.plain_ids("shop.new"))
+
+
 def test_an_append_is_put_on_what_came_before(lake, atomic):
     a = lake.table("a", [1])
     txn = atomic.begin(isolation="snapshot")
