@@ -20,6 +20,7 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Objects;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 
@@ -150,7 +151,12 @@ public final class FuzzMain {
 
   private static TableMetadata metadata(JsonNode given) {
     try {
-      return TableMetadataParser.fromJson(given.get("metadata").asText());
+      TableMetadata metadata = TableMetadataParser.fromJson(given.get("metadata").asText());
+      // Whose default is none of its own, no change is laid over by Iceberg; pyiceberg loads none.
+      Objects.requireNonNull(metadata.schema());
+      Objects.requireNonNull(metadata.spec());
+      Objects.requireNonNull(metadata.sortOrder());
+      return metadata;
     } catch (RuntimeException | StackOverflowError e) {
       throw new NoTable(e);
     }
