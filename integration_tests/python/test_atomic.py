@@ -15,8 +15,9 @@ from pyiceberg.catalog import load_catalog
 from sqlalchemy import create_engine, text
 
 import txns
+from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
-from txns._iceberg.sql_rows import SqlRows
+from txns._iceberg.sql_rows import SqlRows, _LockedSqlRows
 
 SCHEMA = pa.schema([("number", pa.int64())])
 TABLES = ("shop.a", "shop.b")
@@ -54,6 +55,22 @@ def _append_and_stop(properties: dict[str, str], how: int) -> None:
 
     LockedRows.prepare = prepared
     _append(properties, 1)
+
+
+def test_who_is_at_work_is_not_ended_for_being_slow(properties, monkeypatch):
+    """Storage takes its time under the lock, in all for longer than the database waits."""
+    write, written = _LockedSqlRows._write, []
+
+    def slowly(rows, made):
+        time.sleep(0.4 * IDLE_S)
+        written.append(made.name())
+        write(rows, made)
+
+    monkeypatch.setattr(Births, "ahead", lambda *_given: None)
+    monkeypatch.setattr(_LockedSqlRows, "_write", slowly)
+    _append(properties, 7)
+    assert ["shop.a", "shop.b", "txns.commits"] == sorted(".".join(name) for name in written)
+    assert [[7], [7]] == _numbers(properties)
 
 
 def _numbers(properties: dict[str, str]) -> list[list[int]]:

@@ -107,6 +107,7 @@ class LockedRows(ABC):
         Raises:
             NoSuchTableError: There is none.
         """
+        self.at_work()
         if moved := self._moved.get(identifier):
             return moved.now
         location = self._locations.get(identifier)
@@ -199,6 +200,7 @@ class LockedRows(ABC):
         """
         moves = []
         for identifier, moved in sorted(self._moved.items()):
+            self.at_work()
             made = moved.ready.made if moved.ready else self._made(identifier, moved)
             self._written.append(made)
             if moved.ready is None:
@@ -248,6 +250,9 @@ class LockedRows(ABC):
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location(version)
         return Table(identifier, metadata, location, moved.now.io, self.catalog)
+
+    def at_work(self) -> None:  # noqa: B027 -- there may be nobody who asks
+        """Say that work goes on, where the database ends a transaction that says nothing."""
 
     @abstractmethod
     def _read(self, identifier: Identifier, location: str) -> Table:

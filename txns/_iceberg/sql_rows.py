@@ -17,6 +17,7 @@ from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy import TextClause, insert, select, text, tuple_
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from txns._clock import SystemClock
 from txns._iceberg.database_answer import codes_of
 from txns._iceberg.known_tables import key_of, known_tables
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
@@ -38,6 +39,10 @@ _BEGIN = {
 }
 """SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
 
+_SILENT_MS = 2_000
+"""After how long it says so who is at work under a lock: slow storage ends no attempt."""
+_CLOCK = SystemClock()
+
 _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
 
@@ -49,6 +54,15 @@ class _LockedSqlRows(LockedRows):
     catalog: SqlCatalog
     connection: Connection = field(kw_only=True)
     is_over: bool = field(default=False, kw_only=True)
+    _said_at_ms: int = field(default_factory=_CLOCK.elapsed_ms, kw_only=True)
+
+    def at_work(self) -> None:
+        now_ms = _CLOCK.elapsed_ms()
+        if not self.held or now_ms - self._said_at_ms < _SILENT_MS:
+            return
+        with suppress(DBAPIError):  # the next request tells
+            self.connection.exec_driver_sql("SELECT 1")
+        self._said_at_ms = now_ms
 
     def _read(self, identifier: Identifier, location: str) -> Table:
         return known_tables(self.catalog).read(identifier, location)
