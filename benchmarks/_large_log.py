@@ -48,7 +48,7 @@ def open_lake(folder: Path) -> tuple[SqlCatalog, txns.Handle]:
         "lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/files"
     )
     catalog.create_namespace_if_not_exists("shop")
-    return catalog, txns.open(catalog)
+    return catalog, txns.open(catalog, apply="inline")
 
 
 def make_lake(folder: Path, *, archived: int, standing: int) -> None:
