@@ -8,7 +8,6 @@ the first statement is told, recovers, and says what is gone; nothing is taken o
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 
 _MINUTE_MS = 60_000
-_LOST = re.compile(r"lost=`(\d+)`")
 _DAY_MS = 24 * 60 * _MINUTE_MS
 
 
@@ -135,8 +133,7 @@ class Drilled:
 
     Attributes:
         told: What the first statement was told; empty for nothing.
-        reported: What the recovery said that is gone, or not known: transactions, or the
-            `commit_ts` that tables lack.
+        reported: What the recovery said that is gone, or not known.
         gone: How many transactions are.
         cure_s: How long the cure took, in seconds.
         check_s: How long `txns check` took then, in seconds.
@@ -162,11 +159,6 @@ def carry_out(drill: Drill, lake: Lake) -> Drilled:
     checked = time.perf_counter()
     found = said.found if said else None
     reported = [each.txn_id for each in (*found.gone, *found.unknown)] if found else []
-    reported += (
-        sorted({each for why in said.broken.values() for each in _LOST.findall(why)})
-        if said
-        else []
-    )
     seen = {tuple(lake.numbers(name)) for name in lake.tables}
     assert len(seen) == 1, f"tables differ: {seen}"
     gone = lake.last - len(next(iter(seen)))
@@ -188,14 +180,6 @@ def _first_statement(lake: Lake) -> str:
 
 def _recover(lake: Lake) -> Recovered:
     return recover(lake.catalog(), Config.of(), lake.clock)
-
-
-def _recover_and_adopt(lake: Lake) -> Recovered:
-    """Take tables as they stand that lack what the log has: it says which ones."""
-    said = _recover(lake)
-    for name in said.broken:
-        lake.open().repair_adopt(name)
-    return said
 
 
 def _log_folder(lake: Lake) -> Path:
@@ -331,8 +315,8 @@ DRILLS = (
     Drill(
         "the catalog is set back by 3 days",
         _set_catalog_back_by_days,
-        _recover_and_adopt,
-        25,
+        _recover,
+        24,
         "FileNotFoundError",
     ),
     Drill("a record cannot be read", _break_record, _void, 0, "txns recover --void"),

@@ -20,7 +20,7 @@ from txns._catalog.changefeed import Delivery, subscribe
 from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
-from txns._config import AUTO, Config
+from txns._config import Config
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
 from txns._logger import logger
@@ -48,7 +48,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     commit_table: str | Identifier = "txns.commits",
     register: str = "created",
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
-    apply: str = AUTO,
+    apply: str | None = None,
     tidy_after: int = 16,
     max_age_s: int | None = None,
     id_retention_days: int | None = None,
@@ -67,7 +67,8 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         apply: `atomic`: one transaction of the catalog's database moves the log and its tables;
             `inline`: whoever commits carries the changes over; `next`: the next writer, where the
             log is set to that. `auto` is `atomic` where tables are rows of one PostgreSQL database,
-            or of one file of SQLite, unless the log is set to `next`; else what the log says.
+            or of one file of SQLite, unless the log is set to `next`. What the log says where it
+            is not given, or `auto` cannot.
         tidy_after: How many applied entries may stand in the head.
         max_age_s: The greatest age of this handle's transactions, in seconds, where it is less than
             the log's.

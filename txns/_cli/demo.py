@@ -55,7 +55,7 @@ def _play(folder: Path) -> None:
         catalog.create_namespace("shop")
         began_ts = _transaction(handle)
         _race(handle)
-        _crash(catalog)
+        _crash(handle, catalog)
         _travel(handle, began_ts)
     finally:
         catalog.close()
@@ -89,9 +89,8 @@ def _race(handle: txns.Handle) -> None:
     say(f"   run again by txns.run_transaction    {_seen(handle.snapshot())}")
 
 
-def _crash(catalog: Catalog) -> None:
-    _scene("3. A crash after the swap, where that moves the log alone (as with most catalogs)")
-    handle = txns.open(catalog, apply="inline")
+def _crash(handle: txns.Handle, catalog: Catalog) -> None:
+    _scene("3. A crash after the swap, before anything is applied")
     txn = handle.begin(comment="its process died")
     _sell(txn, 1)
     txn.commit_at()  # durable and visible; its process dies here

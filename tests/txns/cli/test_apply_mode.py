@@ -1,4 +1,4 @@
-"""By which way a process carries out what it commits, where it is not told."""
+"""By which way a process carries out what it commits, and how that is told."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _left_to_apply(handle: txns.Handle, table: str) -> int:
 
 def test_a_file_of_sqlite_moves_all_at_once(lake):
     a = lake.table("a", [1])
-    handle = txns.open(lake.catalog, clock=lake.clock)
+    handle = txns.open(lake.catalog, clock=lake.clock, apply="auto")
     assert "atomic" == _mode(handle)
     assert 0 == _left_to_apply(handle, a)
 
 
-@pytest.mark.parametrize("given", ["auto", "next"])
+@pytest.mark.parametrize("given", [None, "auto", "next"])
 def test_what_the_log_leaves_to_the_next_writer_is_left(lake, given):
     a = lake.table("a", [1])
     lake.open().change_settings(apply="next")
@@ -56,8 +56,8 @@ def test_who_is_told_to_moves_all_at_once_though_the_log_leaves_it(lake):
     assert 0 == _left_to_apply(handle, a)
 
 
-@pytest.mark.parametrize("given", ["inline", "next"])
-def test_who_is_told_another_way_goes_it(lake, given):
+@pytest.mark.parametrize("given", [None, "inline", "next"])
+def test_who_is_not_told_to_moves_one_table_at_a_time(lake, given):
     a = lake.table("a", [1])
     handle = txns.open(lake.catalog, clock=lake.clock, apply=given)
     assert "inline" == _mode(handle)
@@ -65,7 +65,7 @@ def test_who_is_told_another_way_goes_it(lake, given):
 
 
 def test_a_database_in_memory_moves_one_table_at_a_time(tmp_path):
-    handle = txns.open(InMemoryCatalog("memory", warehouse=f"file://{tmp_path}"))
+    handle = txns.open(InMemoryCatalog("memory", warehouse=f"file://{tmp_path}"), apply="auto")
     assert "inline" == _mode(handle)
 
 
@@ -73,13 +73,13 @@ def test_what_a_catalog_of_ones_own_does_at_a_commit_is_done(lake):
     uri, warehouse = lake.catalog.properties["uri"], lake.catalog.properties["warehouse"]
     catalog = Audited("lake", uri=uri, warehouse=warehouse)
     a = lake.table("a", [1])
-    handle = txns.open(catalog, clock=lake.clock)
+    handle = txns.open(catalog, clock=lake.clock, apply="auto")
     assert "inline" == _mode(handle)
     assert 1 == _left_to_apply(handle, a)
 
 
 def test_status_says_which_and_why(cli, shop):
-    assert "apply        atomic: the tables are rows of one database" in cli("status").stdout
-    assert "atomic" == json.loads(cli("status", "--json").stdout)["apply"]["mode"]
+    assert "apply        inline: the log says so" in cli("status").stdout
+    assert "inline" == json.loads(cli("status", "--json").stdout)["apply"]["mode"]
     shop.open().change_settings(apply="next")
     assert "apply        next: the log leaves it to the next writer" in cli("status").stdout
