@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _IDENTIFIER = '{"identifier":{"namespace":["shop"],"name":"a"},"requirements":[],"updates":['
-_BEFORE, _AFTER = '{"table-changes":[' + _IDENTIFIER, "]}]}"
-_UNKNOWN = '{"table-changes":[' + _IDENTIFIER + ']}],"unknown":'
+# Without it no change is carried out, whatever else it has.
+_MAIN = '{"action":"set-snapshot-ref","ref-name":"main","type":"branch","snapshot-id":0}'
+_BEFORE, _AFTER = '{"table-changes":[' + _IDENTIFIER + _MAIN, "]}]}"
+_UNKNOWN = _BEFORE + ']}],"unknown":'
 _PROPERTY = '{"action":"set-properties","updates":{"a":"'
 _SNAPSHOT = (
     '{"action":"add-snapshot","snapshot":{"snapshot-id":1,"sequence-number":1,"timestamp-ms":1,'
@@ -22,11 +24,15 @@ _LONGEST = limits.TEXT_MAX_CHARACTERS
 _MOST = limits.VALUES_MAX
 
 PIECES: dict[str, list[tuple[str, int]]] = {
-    "the longest text": [(_BEFORE + _PROPERTY, 1), ("x", _LONGEST), ('"}}' + _AFTER, 1)],
-    "a longer text": [(_BEFORE + _PROPERTY, 1), ("x", _LONGEST + 1), ('"}}' + _AFTER, 1)],
-    "above 20 million": [(_BEFORE + _PROPERTY, 1), ("x", 21_000_000), ('"}}' + _AFTER, 1)],
-    "two units each": [(_BEFORE + _PROPERTY, 1), ("\U0001f600", _LONGEST), ('"}}' + _AFTER, 1)],
-    "escapes": [(_BEFORE + _PROPERTY, 1), ("\\u0041", _LONGEST), ('"}}' + _AFTER, 1)],
+    "the longest text": [(_BEFORE + "," + _PROPERTY, 1), ("x", _LONGEST), ('"}}' + _AFTER, 1)],
+    "a longer text": [(_BEFORE + "," + _PROPERTY, 1), ("x", _LONGEST + 1), ('"}}' + _AFTER, 1)],
+    "above 20 million": [(_BEFORE + "," + _PROPERTY, 1), ("x", 21_000_000), ('"}}' + _AFTER, 1)],
+    "two units each": [
+        (_BEFORE + "," + _PROPERTY, 1),
+        ("\U0001f600", _LONGEST),
+        ('"}}' + _AFTER, 1),
+    ],
+    "escapes": [(_BEFORE + "," + _PROPERTY, 1), ("\\u0041", _LONGEST), ('"}}' + _AFTER, 1)],
     "a long key": [('{"', 1), ("k", 60 * _MIB), ('":0}', 1)],
     "many numbers": [("[0", 1), (",0", 31 * _MIB), ("]", 1)],
     "many objects": [(_UNKNOWN + "[0", 1), (',{"a":0}', _MOST // 2 - 10), ("]}", 1)],
@@ -38,9 +44,13 @@ PIECES: dict[str, list[tuple[str, int]]] = {
     "too large": [(" ", 64 * _MIB), (_BEFORE + _AFTER, 1)],
     "a long number": [("[1", 1), ("0", 60 * _MIB), ("]", 1)],
     "a great exponent": [("[1e", 1), ("9", 60 * _MIB), ("]", 1)],
-    "many updates": [(_BEFORE + _PROPERTY, 1), ('"}},' + _PROPERTY, 400_000), ('"}}' + _AFTER, 1)],
+    "many updates": [
+        (_BEFORE + "," + _PROPERTY, 1),
+        ('"}},' + _PROPERTY, 400_000),
+        ('"}}' + _AFTER, 1),
+    ],
     "many snapshots": [
-        (_BEFORE + _SNAPSHOT, 1),
+        (_BEFORE + "," + _SNAPSHOT, 1),
         ('"}}},' + _SNAPSHOT, 150_000),
         ('"}}}' + _AFTER, 1),
     ],
