@@ -199,8 +199,12 @@ def rows_of(catalog: Catalog) -> Rows | None:
 
 @rows_of.register
 def _rows_of_sql(catalog: SqlCatalog) -> Rows | None:
-    if type(catalog).commit_table is not SqlCatalog.commit_table:
-        return None  # what else somebody has it do there would not be done
+    for own, plain in (
+        (catalog.commit_table, SqlCatalog.commit_table),
+        (catalog.load_table, SqlCatalog.load_table),
+    ):
+        if getattr(own, "__func__", None) is not plain:
+            return None  # what else somebody has it do there would not be done
     engine = catalog.engine
     if engine.dialect.name not in _BEGIN:
         return None

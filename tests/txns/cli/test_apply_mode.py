@@ -78,6 +78,25 @@ def test_what_a_catalog_of_ones_own_does_at_a_commit_is_done(lake):
     assert 1 == _left_to_apply(handle, a)
 
 
+@pytest.mark.parametrize("name", ["commit_table", "load_table"])
+def test_what_one_catalog_does_in_its_own_way_is_done(lake, name):
+    """Somebody has put another function in its place, of this object alone."""
+    a = lake.table("a", [1])
+    catalog, seen = lake.another_catalog(), []
+    plain = getattr(catalog, name)
+
+    def own(*args):
+        seen.append(args)
+        return plain(*args)
+
+    setattr(catalog, name, own)
+    handle = txns.open(catalog, clock=lake.clock, apply="auto")
+    assert "inline" == _mode(handle)
+    seen.clear()
+    assert 1 == _left_to_apply(handle, a)
+    assert [] != seen
+
+
 def test_status_says_which_and_why(cli, shop):
     assert "apply        inline: the log says so" in cli("status").stdout
     assert "inline" == json.loads(cli("status", "--json").stdout)["apply"]["mode"]
