@@ -16,7 +16,7 @@ from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
 from txns._commit.validation import Validation
 from txns._config import ATOMIC, AUTO, named_folders
-from txns._iceberg import time_outs
+from txns._iceberg import ended_transactions, time_outs
 from txns._iceberg.sql_rows import rows_of
 from txns._log import storage_time
 from txns._log.archive import Archive
@@ -64,8 +64,9 @@ class Parts:
 
     @staticmethod
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
-        """Wire the parts over a catalog, whose client is not to wait for ever."""
+        """Wire the parts over a catalog: its client waits not for ever, and ends what it begins."""
         time_outs.put_in(catalog)
+        ended_transactions.put_in(catalog)
         log = CommitLog(
             catalog, config.commit_table, clock, named_folders(catalog, config.create_locations)
         )
