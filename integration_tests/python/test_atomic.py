@@ -101,6 +101,26 @@ def test_who_stands_still_with_the_lock_keeps_nobody_for_long(properties, how):
     assert [[1, 2], [1, 2]] == _numbers(properties)
 
 
+def test_a_name_that_is_taken_while_the_rows_stand_still(properties):
+    """The index keeps the new row out, and nothing has landed: a conflict, no unknown outcome."""
+    catalog = load_catalog("lake", **properties)
+    txn = txns.open(catalog, apply="atomic").begin()
+    txn.create_table("shop.new", SCHEMA).append(pa.table({"number": [1]}, schema=SCHEMA))
+    txn.load_table("shop.a").append(pa.table({"number": [1]}, schema=SCHEMA))
+    with create_engine(properties["uri"]).connect() as other:
+        other.execute(
+            text(
+                "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name,"
+                " metadata_location) SELECT catalog_name, table_namespace, 'new',"
+                " metadata_location FROM iceberg_tables WHERE table_name = 'b'"
+            )
+        )
+        threading.Timer(1, other.commit).start()
+        with pytest.raises(txns.Conflict, match="another table of that name"):
+            txn.commit()
+    assert [[], []] == _numbers(properties)
+
+
 def _is_running(pid: int) -> bool:
     """Whether a process has been neither stopped nor ended."""
     try:

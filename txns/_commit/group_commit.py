@@ -219,7 +219,8 @@ class CommitLoop:
         except Exception:
             _not_sent(drafts.members)
             raise
-        if swap.outcome is Outcome.NOT_SENT:
+        # Locked rows are moved by their COMMIT alone: whose were lost before has sent nothing.
+        if swap.outcome is Outcome.NOT_SENT or (head.rows and swap.outcome is Outcome.LOST):
             _not_sent(drafts.members)
         return swap
 
