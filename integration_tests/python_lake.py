@@ -34,7 +34,7 @@ def open_lake(folder: Path, **options: Any) -> txns.Handle:
     """
     if options.get("apply") == "next":
         txns.open(plain(folder)).change_settings(apply="next")
-    return txns.open(plain(folder), **options)
+    return txns.open(plain(folder), **{"apply": "inline", **options})
 
 
 def rows(catalog: Catalog, table: str) -> list[tuple[Any, ...]]:
