@@ -194,12 +194,14 @@ class Validation:
         requests: list[CommitTableRequest] = []
         txn_id = request.key.txn_id
         limits.check_tables(len(writes))
+        now = replace(head, state=state)
         for staged in writes.values():
             change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
-            self._check_permitted(staged, change, carried, commit_ts, request)
+            entry = Entry(request.kind, txn_id, commit_ts, 0, commit_ts)
+            logged = LoggedChange(entry, change)
+            self._check_permitted(staged, logged, carried)
             self._check_fits(staged, change, carried, commit_ts, request)
-            now = replace(head, state=state)
-            if self._is_born(request, now, commit_ts, change, carried, ahead):
+            if self._is_born(now, logged, carried, ahead):
                 changes.append(replace(change, born_applied=True))
                 continue
             changes.append(change)
@@ -221,19 +223,12 @@ class Validation:
         )
 
     def _is_born(
-        self,
-        request: CommitRequest,
-        head: Head,
-        commit_ts: int,
-        change: Change,
-        carried: CommitTableRequest,
-        ahead: Ahead | None,
+        self, head: Head, logged: LoggedChange, carried: CommitTableRequest, ahead: Ahead | None
     ) -> bool:
         """Whether the swap of the entry itself is to move a table: its row says so from then on."""
-        if head.rows is None or request.kind is not Kind.COMMIT:
+        if head.rows is None or logged.entry.kind is not Kind.COMMIT:
             return False
-        entry = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
-        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried, ahead)
+        return self._births.bear(head.rows, head, logged, carried, ahead)
 
     def _stored(
         self, request: CommitRequest, requests: list[CommitTableRequest], head: Head
@@ -245,19 +240,11 @@ class Validation:
         return request.leftovers.store(self._log, head, request.key.txn_id, text, now_ms)
 
     def _check_permitted(
-        self,
-        staged: StagedTable,
-        change: Change,
-        carried: CommitTableRequest,
-        commit_ts: int,
-        request: CommitRequest,
+        self, staged: StagedTable, logged: LoggedChange, carried: CommitTableRequest
     ) -> None:
         """Keep out of the log what nobody would carry out."""
-        probe = LoggedChange(
-            Entry(request.kind, request.key.txn_id, commit_ts, 0, commit_ts), change
-        )
         name = dotted_name(staged.identifier)
-        if why := permitted.forbidden(probe, carried, self._log.identifier):
+        if why := permitted.forbidden(logged, carried, self._log.identifier):
             raise InvalidUsage(
                 "42602",
                 "no transaction does such a thing: what begins with txns. or txns- is the"
