@@ -39,6 +39,7 @@ from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import (
+    MARK_TAKEN,
     MISSING,
     NAME_TAKEN,
     NEVER_UNDER_CARE,
@@ -438,7 +439,7 @@ def _mark_to_apply(
     if mark is None and not _mark.was_under_care(base):
         raise Quarantined(table, NEVER_UNDER_CARE, untouched(commit_ts))
     if mark is None and not repaired:
-        raise Quarantined(table, "somebody took the protocol's mark from the table")
+        raise Quarantined(table, MARK_TAKEN)
     return mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))
 
 

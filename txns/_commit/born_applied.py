@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssertCreate
 
-from txns._log.entry import Entry, Kind, LoggedChange
+from txns._log.entry import Change, Entry, Kind, LoggedChange
 from txns._log.settings import INLINE
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags
 from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
-from txns._table.logged_state import logged_state
+from txns._table.logged_state import MARK_TAKEN, MISSING, NAME_TAKEN, logged_state
 from txns._table.swap import swap
 from txns.errors import Conflict, Quarantined
 
@@ -151,7 +151,8 @@ class Births:
 
         Raises:
             Conflict: It is to be created, and its name is taken.
-            Quarantined: It does not fit on the table, and no applier could carry it out either.
+            Quarantined: No applier could carry it out either: it does not fit on the table, or
+                somebody has dropped or replaced that, or taken its mark.
             CorruptLog: The log lacks what the table shows.
             CommitFailedException: The table has moved.
         """
@@ -162,19 +163,13 @@ class Births:
             return self._created(rows, head, logged, request)
         real = rows.load_table(change.table)
         base = real.metadata
-        mark = _mark.mark_of(base)
-        uuid = str(base.table_uuid)
-        if uuid != change.uuid and replay.creates(request):
-            raise Conflict(
-                "somebody has made another table of that name",
-                table=change.table,
-                txn_id=logged.entry.txn_id,
-                least_ts=head.upper,
-            )
-        if uuid != change.uuid or mark is None or _outstanding(head, uuid, mark.applied):
+        if self._waits(head, base, logged, request):
             return False
         if ahead and rows.take(ahead.tables.get(change.table), _key(logged)):
             return True
+        mark = _mark.mark_of(base)
+        if mark is None:
+            raise Quarantined(change.table, MARK_TAKEN)
         self.tables.check_mark(change.table, base, mark, head)
         if stranger := logged_state(base, mark, [logged]).stranger:
             if not stranger.adoptable:
@@ -213,7 +208,10 @@ class Births:
     ) -> bool:
         """Create a table that neither the catalog nor the log has."""
         change = logged.change
-        if not replay.creates(request) or _outstanding(head, change.uuid, 0):
+        if not replay.creates(request):
+            self._refuse_lost(head, change, MISSING)
+            return False
+        if _outstanding(head, change.uuid, 0):
             return False
         self.places.refuse_to_apply(change.table, None, request.updates, logged.commit_ts)
         now_ms = self.clock.now_ms()
@@ -223,6 +221,34 @@ class Births:
         updates = replay.creation_updates(logged, request, now_ms)
         swap(rows, planned, (AssertCreate(),), updates, self.clock)
         return True
+
+    def _waits(
+        self,
+        head: Head,
+        base: TableMetadata,
+        logged: LoggedChange,
+        request: CommitTableRequest,
+    ) -> bool:
+        """Whether something is to be applied before, or the table itself to be made."""
+        uuid = str(base.table_uuid)
+        if uuid == logged.change.uuid:
+            return _outstanding(head, uuid, _mark.applied_ts(base))
+        if replay.creates(request):
+            raise Conflict(
+                "somebody has made another table of that name",
+                table=logged.change.table,
+                txn_id=logged.entry.txn_id,
+                least_ts=head.upper,
+            )
+        self._refuse_lost(head, logged.change, NAME_TAKEN)
+        return True
+
+    def _refuse_lost(self, head: Head, change: Change, why: tuple[str, str]) -> None:
+        """Refuse a change of a table that is not there, unless an applier has yet to make it."""
+        creation = head.state.creation(change.table, head.upper)
+        expected = creation is not None and creation.change.uuid == change.uuid
+        if not expected or self.tables.was_created(change.uuid, head):
+            raise Quarantined(change.table, *why)
 
 
 def _key(logged: LoggedChange) -> Hashable:

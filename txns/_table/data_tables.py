@@ -21,6 +21,7 @@ from txns._table import overlay, replay
 from txns._table.complete_tables import CompleteTables
 from txns._table.loaded import Forgotten, Loaded, Registered, SwitchedOff, Unregistered, seen
 from txns._table.logged_state import (
+    MARK_TAKEN,
     MISSING,
     NAME_TAKEN,
     NEVER_UNDER_CARE,
@@ -286,8 +287,8 @@ class DataTables:
         view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back
             return Registered(identifier, table.io, table, view, taken)
-        reason = "somebody took the protocol's mark from the table"
-        stranger = Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
+        main = metadata.current_snapshot_id
+        stranger = Stranger(main, (), adoptable=False, reason=MARK_TAKEN)
         marked = TableView(view.metadata, read_ts, stranger)
         return Registered(identifier, table.io, table, marked, taken)
 

@@ -42,6 +42,9 @@ NAME_TAKEN = (
 )
 """The same."""
 
+MARK_TAKEN = "somebody took the protocol's mark from the table"
+"""A reason of quarantine, which a repair ends."""
+
 NEVER_UNDER_CARE = "the log has a change of a table that was never under this commit table's care"
 """A reason of quarantine; `untouched` says what ends it."""
 

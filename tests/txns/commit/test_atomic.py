@@ -109,6 +109,36 @@ def test_what_cannot_be_applied_is_told_before_it_is_committed(lake, atomic):
     assert not {name for name in lake.files() - files if name.endswith(".json")}
 
 
+def drop(lake, name: str) -> None:
+    lake.catalog.drop_table(name)
+
+
+def replace(lake, name: str) -> None:
+    lake.catalog.drop_table(name)
+    lake.catalog.create_table(name, rows().schema)
+
+
+def take_the_mark(lake, name: str) -> None:
+    table = lake.catalog.load_table(name)
+    with table.transaction() as txn:
+        txn.remove_properties(*(key for key in table.properties if key.startswith("txns.")))
+
+
+@pytest.mark.parametrize("spoil", [drop, replace, take_the_mark])
+def test_what_nobody_could_carry_out_is_told_before_it_is_committed(lake, atomic, spoil):
+    """Under the lock it is known: an acknowledged change would be in quarantine at once."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    txn = atomic.begin()
+    for name in (a, b):
+        txn.load_table(name).append(rows(2))
+    spoil(lake, b)
+    before = lake.standing()
+    with pytest.raises(txns.Quarantined, match=r"table=`shop\.b`"):
+        txn.commit()
+    assert before == lake.standing()
+    assert [1] == lake.plain_ids(a)
+
+
 def test_a_conflict_leaves_nothing(lake, atomic):
     a = lake.table("a", [1])
     txn = atomic.begin()
