@@ -354,7 +354,7 @@ public final class Applier {
           table, Stranger.NEVER_UNDER_CARE, Stranger.untouched(change.commitTs()));
     }
     if (mark.isEmpty() && !needsNone) {
-      throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
+      throw TxnException.quarantined(table, Stranger.MARK_TAKEN);
     }
     return mark.orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
   }

@@ -3,6 +3,7 @@ package io.txns.iceberg.commit;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.table.AllowedPlaces;
@@ -46,9 +47,9 @@ final class Births {
    * @param request what carries it out
    * @return false where an applier has to: something is to be applied before, or somebody has
    *     appended
-   * @throws TxnException Quarantined where it does not fit on the table, and no applier could carry
-   *     it out either; 40001 where the name is taken; CorruptLog where the log lacks what the table
-   *     shows
+   * @throws TxnException Quarantined where no applier could carry it out either: it does not fit on
+   *     the table, or somebody has dropped or replaced that, or taken its mark; 40001 where the
+   *     name is taken; CorruptLog where the log lacks what the table shows
    */
   boolean bear(Head head, LoggedChange logged, UpdateTableRequest request) {
     TableIdentifier table = logged.change().table();
@@ -57,15 +58,13 @@ final class Births {
     if (base == null) {
       return isCreated(head, real, logged, request);
     }
-    refuseTaken(head, base, logged, request);
-    Optional<TableMark> mark = TableMark.of(base);
-    if (!base.uuid().equals(logged.change().uuid())
-        || mark.isEmpty()
-        || isOutstanding(head, base.uuid(), mark.get().applied())) {
+    if (waits(head, base, logged, request)) {
       return false;
     }
-    tables.checkMark(table, base, mark.get(), head);
-    Optional<Stranger> stranger = LoggedState.of(base, mark.get(), List.of(logged)).stranger();
+    TableMark mark =
+        TableMark.of(base).orElseThrow(() -> TxnException.quarantined(table, Stranger.MARK_TAKEN));
+    tables.checkMark(table, base, mark, head);
+    Optional<Stranger> stranger = LoggedState.of(base, mark, List.of(logged)).stranger();
     if (stranger.isPresent()) {
       if (!stranger.get().adoptable()) {
         throw stranger.get().quarantined(table);
@@ -81,7 +80,11 @@ final class Births {
   private boolean isCreated(
       Head head, TableOperations real, LoggedChange logged, UpdateTableRequest request) {
     TableIdentifier table = logged.change().table();
-    if (!Replay.creates(request) || isOutstanding(head, logged.change().uuid(), 0)) {
+    if (!Replay.creates(request)) {
+      refuseLost(head, logged.change(), TxnException.missing(table));
+      return false;
+    }
+    if (isOutstanding(head, logged.change().uuid(), 0)) {
       return false;
     }
     places.refuseToApply(table, null, request.updates(), logged.commitTs());
@@ -89,16 +92,34 @@ final class Births {
     return true;
   }
 
-  /** Nobody could make the table where another one stands. */
-  private static void refuseTaken(
+  /** Whether something is to be applied before, or the table itself to be made. */
+  private boolean waits(
       Head head, TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
-    if (Replay.creates(request) && !base.uuid().equals(logged.change().uuid())) {
+    TableIdentifier table = logged.change().table();
+    if (base.uuid().equals(logged.change().uuid())) {
+      return isOutstanding(head, base.uuid(), TableMark.applied(base));
+    }
+    if (Replay.creates(request)) {
       throw TxnException.conflict(
-          logged.change().table(),
+          table,
           logged.entry().txnId(),
           Winner.NOBODY,
           head.upper(),
           "somebody has made another table of that name");
+    }
+    refuseLost(head, logged.change(), Stranger.ofTakenName(base).quarantined(table));
+    return true;
+  }
+
+  /** Refuse a change of a table that is not there, unless an applier has yet to make it. */
+  private void refuseLost(Head head, Change change, TxnException why) {
+    boolean expected =
+        head.state()
+            .creation(change.table(), head.upper())
+            .filter(creation -> creation.change().uuid().equals(change.uuid()))
+            .isPresent();
+    if (!expected || tables.wasCreated(change.uuid(), head)) {
+      throw why;
     }
   }
 

@@ -293,11 +293,7 @@ public final class DataTables {
     boolean markedAgain = TableMark.of(view.metadata()).isPresent(); // by a repair
     if (lost.isEmpty() && !markedAgain) {
       Stranger stranger =
-          new Stranger(
-              History.mainId(metadata),
-              List.of(),
-              false,
-              "somebody took the protocol's mark from the table");
+          new Stranger(History.mainId(metadata), List.of(), false, Stranger.MARK_TAKEN);
       view = new TableView(view.metadata(), readTs, Optional.of(stranger));
     }
     return new Loaded.Registered(identifier, table, real, view);

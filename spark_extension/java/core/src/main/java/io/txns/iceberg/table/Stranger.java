@@ -44,6 +44,9 @@ public record Stranger(
   public static final String NEVER_UNDER_CARE =
       "the log has a change of a table that was never under this commit table's care";
 
+  /** Why a table stays as it is until a repair. */
+  public static final String MARK_TAKEN = "somebody took the protocol's mark from the table";
+
   /** What takes an entry away that names such a table. */
   public static String untouched(long commitTs) {
     return String.format(

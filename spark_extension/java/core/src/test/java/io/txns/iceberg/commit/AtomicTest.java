@@ -60,6 +60,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** One swap moves the log and its tables together (docs/spec.md 11.3). */
@@ -261,6 +262,40 @@ class AtomicTest extends TwoTables {
     assertThat(Lake.standing(handle)).isEqualTo(before);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
     assertThat(metadataFiles()).isEqualTo(files);
+  }
+
+  /** Under the lock it is known: an acknowledged change would be in quarantine at once. */
+  @ParameterizedTest
+  @EnumSource
+  void whatNobodyCouldCarryOutIsToldBeforeItIsCommitted(Spoiled how) {
+    Transaction txn = appending(atomic, 2, A, B);
+    switch (how) {
+      case DROPPED -> outside.dropTable(B);
+      case REPLACED -> {
+        outside.dropTable(B);
+        outside.createTable(B, Lake.SCHEMA);
+      }
+      case UNMARKED -> {
+        var update = outside.loadTable(B).updateProperties();
+        outside.loadTable(B).properties().keySet().stream()
+            .filter(key -> key.startsWith("txns."))
+            .forEach(update::remove);
+        update.commit();
+      }
+    }
+    List<Entry> before = Lake.standing(handle);
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("shop.b");
+    assertThat(Lake.standing(handle)).isEqualTo(before);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
+  private enum Spoiled {
+    DROPPED,
+    REPLACED,
+    UNMARKED
   }
 
   @Test
