@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from txns._table.loaded import Loaded
     from txns.errors import Winner
 
-_VOID = "a table that it wrote lacks what it was read with: a record of the log was made void"
+_LACKS = "lacks what it was read with: a record of the log was made void"
+_VOID = f"a table that it wrote {_LACKS}"
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Validation:
         if request.judge:
             request.judge(state)
         writes = self._validated(request, state, head)
+        self._refuse_void(request, state)
         return self._entry(request, state, head, commit_ts, writes, ahead)
 
     def _refuse_old(self, request: CommitRequest, state: LogState) -> None:
@@ -105,6 +107,19 @@ class Validation:
                 " settings --max-age`, and this process's own max_age_s;"
                 f" txn=`{request.key.txn_id}`",
             )
+
+    def _refuse_void(self, request: CommitRequest, state: LogState) -> None:
+        """Hold against its table what was read before it was applied, and has left the log."""
+        standing = {entry.commit_ts for entry in state.entries}
+        for table, uuid, newest in request.reads.left(standing):
+            if self._tables.applied_ts(table, uuid) < newest:
+                raise Conflict(
+                    f"a table that it read {_LACKS}",
+                    table=table,
+                    txn_id=request.key.txn_id,
+                    winner=NOBODY,
+                    least_ts=state.upper,
+                )
 
     def _validated(
         self, request: CommitRequest, state: LogState, head: Head

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from txns._identifier import folded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from txns._identifier import Identifier
 
 
@@ -27,6 +29,8 @@ class ReadSet:
         listed: Namespaces whose tables were listed.
         conditional: Tables that were written by what they hold, as upserts, deletes and overwrites
             do, if only where that was nothing.
+        outstanding: By table the `commit_ts` in ms of what was not applied to it when it was
+            loaded, where there was any.
         names: The names under which each table was loaded, by its uuid: somebody else may write
             it under another one.
         unprotected: What the protocol does not protect, by the name people know it by.
@@ -37,12 +41,15 @@ class ReadSet:
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
     conditional: set[Identifier] = field(default_factory=set)
+    outstanding: dict[Identifier, frozenset[int]] = field(default_factory=dict)
     names: dict[str, set[Identifier]] = field(default_factory=dict)
     unprotected: set[str] = field(default_factory=set)
 
-    def load(self, table: Identifier, uuid: str) -> None:
-        """Note under which name a table was loaded; it may have been loaded under others."""
+    def load(self, table: Identifier, uuid: str, outstanding: frozenset[int]) -> None:
+        """Note how a table was loaded; it may have been loaded under other names."""
         self.names.setdefault(uuid, set()).add(table)
+        if outstanding:
+            self.outstanding[table] = outstanding
 
     def read(self, table: Identifier, row_filter: str = "true") -> None:
         """Note that rows of a table were read."""
@@ -67,6 +74,21 @@ class ReadSet:
         """Give the filters under which a table was read, in words; empty where it was not."""
         filters = [each for name in sorted(names) for each in self.tables.get(name, [])]
         return "true" if "true" in filters else " or ".join(filters)
+
+    def left(self, standing: set[int]) -> Iterator[tuple[Identifier, str, int]]:
+        """
+        Give the tables of which something was read that a head has no more.
+
+        Args:
+            standing: The `commit_ts` in ms of the entries that the head has.
+
+        Returns:
+            Names, uuids, and the newest of what was outstanding then and has left the head.
+        """
+        for uuid, names in self.names.items():
+            for table in names & (self.tables.keys() | self.present):
+                if left := self.outstanding.get(table, frozenset()) - standing:
+                    yield table, uuid, max(left)
 
     def was_absent(self, table: Identifier) -> bool:
         """Whether a name was looked for and not found."""

@@ -7,7 +7,6 @@ Data files, manifests and manifest lists are in storage already; only pointers a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
@@ -211,11 +210,9 @@ class StagedTable:
         return root
 
     @property
-    def stands_on_unapplied(self) -> set[int]:
+    def stands_on_unapplied(self) -> frozenset[int]:
         """The `commit_ts` in ms of what was outstanding when it was read, and it stands on."""
-        main = None if self.create else self.base.current_snapshot()
-        ours = takewhile(mark.is_ours, History(self.base).ancestors(main))
-        return set(takewhile(lambda ts: ts > self.applied_ts, map(mark.commit_ts_of, ours)))
+        return frozenset() if self.create else mark.above(self.base, self.applied_ts)
 
     @property
     def restored(self) -> int | None:

@@ -14,7 +14,7 @@ from txns._identifier import dotted_name
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
-from txns._table.mark import is_commit_table
+from txns._table import mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,12 +144,14 @@ class WriteSet:
         if not loaded.registered:
             loaded = self._take_care(loaded)
         self._loaded[identifier] = loaded
-        self._reads.load(identifier, str(loaded.metadata.table_uuid))
+        seen = loaded.metadata
+        outstanding = mark.above(seen, loaded.applied_ts) if loaded.registered else frozenset()
+        self._reads.load(identifier, str(seen.table_uuid), outstanding)
         return loaded
 
     def _take_care(self, loaded: Loaded) -> Loaded:
         """Register a table that the transaction touches first, where the handle says so."""
-        register = None if is_commit_table(loaded.metadata) else self._register
+        register = None if mark.is_commit_table(loaded.metadata) else self._register
         if register is None or self.options.read_only:
             self._reads.unprotected.add(dotted_name(loaded.identifier))
             return loaded

@@ -7,11 +7,12 @@ Docs/spec.md 6.1. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
-from txns._iceberg.snapshots import summary_value
+from txns._iceberg.snapshots import History, summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
 from txns._log import commit_table, entry, permitted, stored
@@ -296,6 +297,12 @@ def _least(properties: Mapping[str, str], key: str, default: int) -> int:
 def is_ours(snapshot: Snapshot) -> bool:
     """Whether the protocol put a snapshot where it is (I7)."""
     return summary_value(snapshot, SNAPSHOT_COMMIT_TS) is not None
+
+
+def above(metadata: TableMetadata, ts: int) -> frozenset[int]:
+    """Give the `commit_ts` in ms of those at the top of `main` that lie above one in ms."""
+    ours = takewhile(is_ours, History(metadata).ancestors(metadata.current_snapshot()))
+    return frozenset(takewhile(lambda at: at > ts, map(commit_ts_of, ours)))
 
 
 def was_under_care(metadata: TableMetadata) -> bool:

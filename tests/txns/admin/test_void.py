@@ -485,13 +485,48 @@ def test_who_has_read_a_change_that_is_void_appends_to_what_is_left(shop):
     assert [] == check_all(shop.open(shop.another_catalog()).parts).violations
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
+@pytest.mark.parametrize("creation", [True, False])
+def test_what_was_made_of_a_void_record_is_not_committed(shop, creation, isolation, named):
+    """It has read what never was, and writes another table by it."""
+    lazy = shop.open(apply="next").catalog()
+    table = lazy.create_table("shop.new", SCHEMA) if creation else lazy.load_table("shop.a")
+    if not creation:
+        table.append(rows(2))
+    txn = shop.open(shop.another_catalog(), apply="inline").begin(isolation=isolation)
+    read = txn.load_table("shop.new" if creation else "shop.a").scan().to_arrow()
+    txn.load_table("shop.b").append(read)
+    _make_newest_void(shop, named=named)
+    with pytest.raises(txns.Conflict, match="that it read lacks what it was read with"):
+        txn.commit()
+    assert [1] == shop.plain_ids("shop.b")
+
+
+def test_what_was_read_before_it_was_applied_is_there_afterwards(shop):
+    """It has left the head as ever: it is applied, and archived."""
+    shop.open(apply="next").catalog().load_table("shop.a").append(rows(2))
+    txn = shop.open(shop.another_catalog()).begin(isolation="snapshot")
+    txn.load_table("shop.b").append(txn.load_table("shop.a").scan().to_arrow())
+    handle = shop.open()
+    handle.apply_le()
+    handle.tidy()
+    assert not shop.standing()
+    txn.commit()
+    assert [1, 1, 2] == shop.plain_ids("shop.b")
+
+
 def _begun_and_void(shop, table: str, deed: str, *, named: bool) -> txns.Transaction:
     """Begin above the newest record, write a table that it changes, and make the record void."""
-    log = shop.open().parts.log.load()
     txn = shop.open(shop.another_catalog(), apply="inline").begin(txn_id="mine")
     getattr(txn.load_table(table), deed)(rows(9))
+    _make_newest_void(shop, named=named)
+    return txn
+
+
+def _make_newest_void(shop, *, named: bool) -> None:
+    log = shop.open().parts.log.load()
     snapshot_id = log.snapshot_ids[log.upper]
     if not named:
         _rewritten(shop, snapshot_id, {_entry.TABLES: "{"})
     void_sound(_parts(shop), snapshot_id)
-    return txn

@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -49,8 +50,9 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * the entry made, or why not.
  */
 final class Validation {
-  private static final String VOID =
-      "a table that it wrote lacks what it was read with: a record of the log was made void";
+  private static final String LACKS =
+      " lacks what it was read with: a record of the log was made void";
+  private static final String VOID = "a table that it wrote" + LACKS;
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
@@ -87,6 +89,7 @@ final class Validation {
     request.judge().accept(head.state());
     Leftovers leftovers = request.leftovers();
     Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
+    refuseVoid(request, head);
     return entry(request, head, commitTs, writes, leftovers);
   }
 
@@ -125,6 +128,26 @@ final class Validation {
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  /** Hold against its table what was read before it was applied, and has left the log. */
+  private void refuseVoid(CommitRequest request, Head head) {
+    Set<Long> standing =
+        head.state().entries().stream().map(Entry::commitTs).collect(Collectors.toSet());
+    request
+        .reads()
+        .left(standing)
+        .forEach(
+            (table, left) -> {
+              if (tables.appliedTs(table, left.uuid()) < left.newestTs()) {
+                throw TxnException.conflict(
+                    table,
+                    request.key().txnId(),
+                    Winner.NOBODY,
+                    head.upper(),
+                    "a table that it read" + LACKS);
+              }
+            });
   }
 
   /** Whether something has left the head that was outstanding when a table was read. */

@@ -26,6 +26,7 @@ public final class ReadSet {
   private final Map<TableIdentifier, Expression> tables = new LinkedHashMap<>();
   private final Set<TableIdentifier> lookedAt = new LinkedHashSet<>();
   private final Set<TableIdentifier> conditional = new LinkedHashSet<>();
+  private final Map<TableIdentifier, Outstanding> outstanding = new LinkedHashMap<>();
   private final Map<String, Set<TableIdentifier>> names = new HashMap<>();
   private final Set<String> absent = new LinkedHashSet<>();
   private final Set<String> listed = new LinkedHashSet<>();
@@ -57,6 +58,40 @@ public final class ReadSet {
     conditional.add(table);
     named(uuid, table);
   }
+
+  /**
+   * Something was not applied to a table when it was loaded.
+   *
+   * @param commitTs of all of that, in ms
+   */
+  public synchronized void outstanding(TableIdentifier table, String uuid, Set<Long> commitTs) {
+    outstanding.put(table, new Outstanding(uuid, Set.copyOf(commitTs)));
+  }
+
+  /**
+   * The tables of which something was read that a head has no more, with the newest of what was
+   * outstanding then and has left the head.
+   *
+   * @param standing the {@code commit_ts} in ms of the entries that the head has
+   */
+  public synchronized Map<TableIdentifier, Left> left(Set<Long> standing) {
+    Map<TableIdentifier, Left> found = new LinkedHashMap<>();
+    outstanding.forEach(
+        (table, loaded) -> {
+          if (tables.containsKey(table) || lookedAt.contains(table)) {
+            loaded.commitTs().stream()
+                .filter(ts -> !standing.contains(ts))
+                .max(Long::compare)
+                .ifPresent(newest -> found.put(table, new Left(loaded.uuid(), newest)));
+          }
+        });
+    return found;
+  }
+
+  private record Outstanding(String uuid, Set<Long> commitTs) {}
+
+  /** What a table, known by its uuid, is to show: a {@code commit_ts} in ms. */
+  public record Left(String uuid, long newestTs) {}
 
   private void named(String uuid, TableIdentifier table) {
     if (uuid != null) {

@@ -5,10 +5,13 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.OurSnapshots;
+import io.txns.iceberg.table.TableMark;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -121,11 +124,22 @@ public final class WriteSet {
         throw e;
       }
       loaded.put(table, known);
-      if (!known.registered()) {
+      if (known.registered()) {
+        noteOutstanding(table, known);
+      } else {
         reads.unprotected(table.toString());
       }
     }
     return known;
+  }
+
+  private void noteOutstanding(TableIdentifier table, Loaded known) {
+    TableMetadata real = known.real() == null ? null : known.real().current();
+    Set<Long> outstanding =
+        OurSnapshots.above(known.metadata(), real == null ? 0 : TableMark.applied(real));
+    if (!outstanding.isEmpty()) {
+      reads.outstanding(table, known.metadata().uuid(), outstanding);
+    }
   }
 
   /** The table as the transaction sees it, with its own changes. */

@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
@@ -24,6 +25,7 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Who has read a record that is made void since (docs/spec.md 9.6, 11.1). */
@@ -94,5 +96,38 @@ class VoidRecordTest extends TwoTables {
     txn.commit();
     lake.open().apply();
     assertThat(lake.plainIds("shop.a")).isEqualTo(List.of(1L, 9L));
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void whatWasMadeOfWhatIsVoidIsNotCommitted(Isolation isolation) {
+    Lake.leaveApplies(lazy);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Transaction txn = readingAndWriting(isolation);
+    makeVoid();
+    assertRefused(txn);
+    assertThat(lake.plainIds("shop.b")).isEmpty();
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void whatIsAppliedSinceItWasReadIsThere(Isolation isolation) {
+    Lake.leaveApplies(lazy);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Transaction txn = readingAndWriting(isolation);
+    lake.open().apply();
+    lake.open().tidy();
+    assertThat(Lake.standing(handle)).isEmpty();
+    txn.commit();
+    assertThat(lake.txnIds("shop.b")).containsExactly(9L);
+  }
+
+  private Transaction readingAndWriting(Isolation isolation) {
+    TxnHandle other = lake.open(Map.of("txns.apply", "next"));
+    Transaction txn = other.begin(BeginOptions.defaults().withIsolation(isolation));
+    other.catalog(() -> txn).loadTable(id("shop.a")).newScan().planFiles().forEach(task -> {});
+    txn.recordRead(id("shop.a"));
+    append(other.catalog(() -> txn).loadTable(id("shop.b")), 9);
+    return txn;
   }
 }
