@@ -275,6 +275,15 @@ class Validation:
                 " the only place where transactions read them: set write.metadata.path in place of"
                 f" a location provider; file=`{path}` table=`{name}`"
             )
+        if logged.change.operation is Operation.APPEND:
+            return  # a snapshot, and main
+        try:
+            _payload.check_readable(carried)
+        except ValueError as error:
+            raise Unsupported(
+                "no other reader would take such a change, leave it out; nothing was committed;"
+                f" table=`{name}`: {error}"
+            ) from error
 
     def _check_fits(
         self,

@@ -91,6 +91,19 @@ def dump(requests: Sequence[CommitTableRequest]) -> str:
     return '{"table-changes":[' + changes + "]}"
 
 
+def check_readable(request: CommitTableRequest) -> None:
+    """
+    Hold what a writer is to log against what readers take: libraries write more than that.
+
+    Raises:
+        InvalidUsage: 54000, it is above a limit.
+        ValueError: Saying where.
+    """
+    text = dump([request])
+    limits.check_payload(text)
+    payload_shape.check(limits.parsed(text))
+
+
 def placed(location: str, txn_id: str, text: str) -> Payload:
     """
     Say where the specification wants a payload: inline, or in a file that is to be written.

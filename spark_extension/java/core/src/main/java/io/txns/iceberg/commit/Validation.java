@@ -13,6 +13,8 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.log.Payloads;
 import io.txns.iceberg.log.Permitted;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.MergedManifests;
@@ -28,6 +30,7 @@ import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.TableMark;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -328,6 +331,18 @@ final class Validation {
               "the table's manifest lists, or statistics, do not lie below its metadata location, the"
                   + " only place where transactions read them; file=`%s` table=`%s`",
               path, table));
+    }
+    if (change.change().operation() == Operation.APPEND) {
+      return; // a snapshot, and main
+    }
+    try {
+      Payloads.checkReadable(request);
+    } catch (IOException | IllegalArgumentException e) {
+      throw TxnException.unsupported(
+          String.format(
+              "no other reader would take such a change, leave it out; nothing was committed;"
+                  + " table=`%s`: %s",
+              table, e.getMessage()));
     }
   }
 

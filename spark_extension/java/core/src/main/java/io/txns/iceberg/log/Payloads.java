@@ -19,6 +19,7 @@ import java.util.function.Supplier;
 import java.util.regex.Pattern;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.InputFile;
+import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
@@ -118,6 +119,19 @@ public final class Payloads {
           String.format(
               "an entry's payload cannot be read; txn=`%s`: %s", entry.txnId(), e.getMessage()));
     }
+  }
+
+  /**
+   * Hold what a writer is to log against what readers take: libraries write more than that.
+   *
+   * @throws TxnException 54000 where it is above a limit
+   * @throws IOException saying where
+   */
+  public static void checkReadable(UpdateTableRequest request) throws IOException {
+    CommitTransactionRequest payload = new CommitTransactionRequest(List.of(request));
+    String json = CommitTransactionRequestParser.toJson(payload);
+    Limits.checkPayload(json);
+    PayloadShape.check(Limits.parsed(json));
   }
 
   /** Where the specification wants a payload: inline, or in a file that is to be written. */
