@@ -74,11 +74,11 @@ class Parts:
         tables = DataTables(catalog, log, timeline, clock)
         places = AllowedPlaces(catalog, config)
         applier = Applier(catalog, log, tables, places, clock)
-        rows = _rows_of(catalog, config)
+        rows = rows_of(catalog)
         tidier = Tidier(config, log, tables, clock, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
         loop = CommitLoop(log, timeline, bounds, clock, rows)
-        births = Births(rows, config, log, tables, places, applier, clock)
+        births = Births(_moved_together(rows, config), config, log, tables, places, applier, clock)
         validation = Validation(config, log, timeline, tables, places, births, clock)
         committer = Committer(catalog, log, loop, validation, applier, births, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
@@ -122,16 +122,18 @@ class Parts:
         return self.config.within(head.state.settings)
 
 
-def _rows_of(catalog: Catalog, config: Config) -> Rows | None:
+def _moved_together(rows: Rows | None, config: Config) -> Rows | None:
     """
     Give the rows that one swap is to move together; None where each table has a swap of its own.
+
+    The row of the log alone is locked even so, where there are any: who went by the swap alone
+    would never come beside those who wait in a queue.
 
     Raises:
         Unsupported: It is asked for, and the catalog cannot.
     """
     if config.apply not in {AUTO, ATOMIC}:
         return None
-    rows = rows_of(catalog)
     if rows is None and config.apply == ATOMIC:
         raise Unsupported(
             "apply=`atomic` needs a catalog whose tables are rows of one PostgreSQL database, or of"

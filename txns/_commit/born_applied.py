@@ -68,7 +68,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Births:
-    """Moves tables together with the log."""
+    """Moves tables together with the log; `rows` is None where each has a swap of its own."""
 
     rows: Rows | None
     config: Config
@@ -157,7 +157,7 @@ class Births:
             CommitFailedException: The table has moved.
         """
         change = logged.change
-        if not self._wanted(head):
+        if self.rows is None or not self._wanted(head):
             return False
         if not rows.has(change.table):
             return self._created(rows, head, logged, request)

@@ -104,7 +104,8 @@ class Committer:
             return self._validation.entry(request, state, head, commit_ts, ahead)
 
         try:
-            tables = request.writes if request.kind is Kind.COMMIT else ()
+            moves = request.kind is Kind.COMMIT and self._births.rows is not None
+            tables = request.writes if moves else ()
             entry = self._append(request.key, attempt, tables, ahead.commit_ts if ahead else 0)
         except TxnsError as error:
             if is_final(error):

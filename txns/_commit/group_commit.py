@@ -59,7 +59,7 @@ class CommitLoop:
         clock: Clock,
         rows: Rows | None = None,
     ) -> None:
-        """`rows` are the catalog's, where one swap is to move the log and its tables together."""
+        """`rows` are the catalog's: writers who lock that of the log come one after the other."""
         self._rows = rows
         self._log = log
         self._bounds = bounds
@@ -80,8 +80,7 @@ class CommitLoop:
         Args:
             key: An entry that has its id already is returned instead of a second one.
             attempt: Called at each attempt, from the start.
-            tables: Those that its swap may move with the log; they stand still at an attempt
-                whose head has `rows`.
+            tables: Those that its swap may move with the log; they stand still at an attempt.
             proposed_ts: The `commit_ts` in ms that it is to have, if the log is below; 0 for none.
 
         Returns:
@@ -99,6 +98,8 @@ class CommitLoop:
                 refusal `key.attempts` tells whether it may still land.
         """
         self._bounds.keep()
+        if self._rows is not None and not proposed_ts:
+            proposed_ts = self._clock.now_ms()  # as those who wait in the queue do
         member = self._appended(Member(key, attempt, tuple(tables), proposed_ts))
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
             member = self._appended(Member(key, attempt, member.tables))
@@ -175,7 +176,7 @@ class CommitLoop:
             raise
 
     def _locked(self, tables: set[Identifier]) -> AbstractContextManager[LockedRows | None]:
-        """Lock the rows that an attempt is to move, where one swap moves several."""
+        """Lock the rows that an attempt is to move, the log's first, where a catalog has any."""
         if self._rows is None:
             return nullcontext()
         return self._rows.locked(self._log.identifier, tables)

@@ -61,7 +61,7 @@ class Leftovers:
             location = _payload.again(payload.location, len(self._payloads))
         if written_ms is None:
             try:
-                _payload.write(log.io, location, text)
+                _payload.write(log.io, location, text, head.at_work)
             except Exception:
                 remove(log.io, location)  # a part of it may be there
                 raise

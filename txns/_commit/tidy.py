@@ -186,17 +186,16 @@ class Tidier:
             known.name(), known.metadata, known.metadata_location, io, known.catalog, known.config
         )
         record = self._record(head, max(head.state.tidied_upto, done[-1].commit_ts))
-        at_work = head.rows.at_work if head.rows else lambda: None
         try:
-            at_work()
+            head.at_work()
             with readable():
                 small = _mergeable(table)
                 rows = _rows(table, small)
             for entry in done:
                 rows.extend(archive.rows_of(entry))
-            at_work()
+            head.at_work()
             snapshot, updates = _rewritten(table, rows, small, record)
-            at_work()
+            head.at_work()
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
             live = [each for each in table.metadata.snapshots if each.snapshot_id not in removed]

@@ -75,6 +75,11 @@ class Head:
         """What its records count for (docs/spec.md 4.7)."""
         return sum(self.sizes.values())
 
+    def at_work(self) -> None:
+        """Say that work goes on, where others wait for the rows of it."""
+        if self.rows:
+            self.rows.at_work()
+
     @property
     def _snapshots(self) -> Sequence[Snapshot]:
         return self.table.metadata.snapshots if self.table else ()

@@ -21,7 +21,7 @@ from txns._log.permitted import way_out
 from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyiceberg.io import FileIO
 
@@ -34,6 +34,8 @@ _CACHED_BYTES = 16 * 1024 * 1024
 How much JSON is kept parsed, which takes many times as much; the newest payload is kept whatever
 it has. Whoever may write the log alone would fill everybody's memory.
 """
+
+_PIECE_BYTES = 4 * 1024 * 1024
 
 _NAME = re.compile(r"txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\.json", re.ASCII)
 _ACTIONS_UNKNOWN_TO_PYICEBERG = {"add-encryption-key", "remove-encryption-key"}
@@ -120,10 +122,14 @@ def placed(location: str, txn_id: str, text: str) -> Payload:
     return Payload(location=f"{_folder(location)}/{file_name(txn_id, sha256)}", sha256=sha256)
 
 
-def write(io: FileIO, location: str, text: str) -> None:
-    """Write the file of a payload."""
+def write(io: FileIO, location: str, text: str, at_work: Callable[[], None]) -> None:
+    """Write the file of a payload; a slow storage takes its time, and others may wait meanwhile."""
+    stored = text.encode()
     with io.new_output(location).create(overwrite=True) as stream:
-        stream.write(text.encode())
+        for start in range(0, len(stored), _PIECE_BYTES):
+            at_work()
+            stream.write(stored[start : start + _PIECE_BYTES])
+    at_work()
 
 
 def file_name(txn_id: str, sha256: str) -> str:

@@ -14,6 +14,7 @@ import txns
 from tests.txns.lake import ids, rows
 from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
+from txns._iceberg.sql_rows import SqlRows
 from txns._table import mark
 
 
@@ -347,5 +348,28 @@ def test_a_queue_goes_by_what_was_proposed(lake, atomic, monkeypatch):
 
     meanwhile(monkeypatch, overtake)
     append(atomic, 2, to=(a,))
+    first, second = [entry.commit_ts for entry in lake.standing()][-2:]
+    assert first < second < first + 1_000
+
+
+@pytest.mark.parametrize("apply", ["inline", "next"])
+def test_who_moves_the_log_alone_waits_in_the_queue_too(lake, atomic, monkeypatch, apply):
+    """On a head that was read before the lock it would lose to whoever was there before."""
+    a, b = lake.table("a"), lake.table("b")
+    plain, real, wanted = lake.open(apply=apply), SqlRows.locked, []
+
+    def overtaken(self, first, others):
+        wanted.append([first, *others])
+        if len(wanted) == 1:
+            append(atomic, 1, to=(b,))
+            lake.clock.ahead_ms += 5_000  # so long it waits
+        return real(self, first, others)
+
+    monkeypatch.setattr(SqlRows, "locked", overtaken)
+    append(plain, 2, to=(a,))
+    commits = ("txns", "commits")
+    assert [[commits], [commits, ("shop", "b")]] == wanted[:2]
+    assert [[True], [False]] == born(lake)[-2:]
+    assert "txns_transactions_retried_total 0.0\n" in plain.metrics()
     first, second = [entry.commit_ts for entry in lake.standing()][-2:]
     assert first < second < first + 1_000

@@ -65,7 +65,7 @@ def _written(entry: Entry, folder: Path, name: str, size: int) -> Entry:
     text = f'{{"table-changes":[{_CHANGE}],"x":"{"x" * size}"}}'
     placed = payload.placed(str(folder), name, text)
     (folder / "metadata").mkdir(exist_ok=True)
-    payload.write(PyArrowFileIO(), str(placed.location), text)
+    payload.write(PyArrowFileIO(), str(placed.location), text, lambda: None)
     return replace(entry, kind=Kind.COMMIT, txn_id=name, payload=placed)
 
 

@@ -11,12 +11,14 @@ import java.util.Optional;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
 
-/** The rows that one swap is to move together, where options ask for that. */
+/**
+ * The rows of a catalog that are locked by who moves the log, or the log and its tables together.
+ */
 public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
   private final Catalog delegate;
   private final Map<String, String> options;
   private final Supplier<TxnConfig> config;
-  private Rows rows;
+  private Optional<Rows> rows; // null before it is looked for
 
   /**
    * @param options those that the catalog was made with
@@ -26,30 +28,29 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
     this.delegate = delegate;
     this.options = options;
     this.config = config;
-    get();
+    if (config.get().apply() == TxnConfig.Apply.ATOMIC) {
+      get();
+    }
   }
 
   /**
-   * The catalog's rows; empty where each table has a swap of its own.
+   * The catalog's rows; empty where each table has a swap of its own. They are asked for also by
+   * who moves the log alone: who went by the swap would never come beside those who wait in a
+   * queue.
    *
-   * @throws TxnException Unsupported where they are asked for, and the catalog cannot
+   * @throws TxnException Unsupported where several are to be moved, and the catalog cannot
    */
   @Override
   public synchronized Optional<Rows> get() {
-    if (config.get().apply() != TxnConfig.Apply.ATOMIC) {
-      return Optional.empty();
-    }
     if (rows == null) {
-      rows =
-          ofCatalog()
-              .orElseThrow(
-                  () ->
-                      TxnException.unsupported(
-                          "txns.apply=`atomic` needs Iceberg's JDBC catalog, whose tables are rows"
-                              + " of one PostgreSQL database, or of one file of SQLite: leave it"
-                              + " out, or use `inline`"));
+      rows = ofCatalog();
     }
-    return Optional.of(rows);
+    if (rows.isEmpty() && config.get().apply() == TxnConfig.Apply.ATOMIC) {
+      throw TxnException.unsupported(
+          "txns.apply=`atomic` needs Iceberg's JDBC catalog, whose tables are rows of one"
+              + " PostgreSQL database, or of one file of SQLite: leave it out, or use `inline`");
+    }
+    return rows;
   }
 
   private Optional<Rows> ofCatalog() {
@@ -62,7 +63,7 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
   @Override
   public synchronized void close() {
     if (rows != null) {
-      rows.close();
+      rows.ifPresent(Rows::close);
     }
   }
 }

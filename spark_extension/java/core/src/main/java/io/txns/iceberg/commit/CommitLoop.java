@@ -58,7 +58,7 @@ public final class CommitLoop {
    * Make a loop.
    *
    * @param groups gives the group to wait in for the uuid of the commit table
-   * @param rows the catalog's, where one swap is to move the log and its tables together
+   * @param rows the catalog's: writers who lock that of the log come one after the other
    */
   public CommitLoop(
       CommitLog log,
@@ -100,7 +100,7 @@ public final class CommitLoop {
     CommitGroup group = groups.apply(log.uuid());
     bounds.keep(group.tries());
     // Who took the time that it is when its rows are locked would overtake all who wait behind.
-    long proposedTs = tables.isEmpty() ? 0 : clock.nowMs();
+    long proposedTs = rows.get().isEmpty() ? 0 : clock.nowMs();
     CommitGroup.Member member =
         appended(group, new CommitGroup.Member(key, attempt, tables, proposedTs));
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
@@ -177,7 +177,7 @@ public final class CommitLoop {
     }
   }
 
-  /** Rows that an attempt is to move, where one swap moves several; else null. */
+  /** Rows that an attempt is to move, the log's first, where a catalog has any; else null. */
   private LockedRows locked(List<CommitGroup.Member> members) {
     Optional<Rows> movable = rows.get();
     if (movable.isEmpty()) {

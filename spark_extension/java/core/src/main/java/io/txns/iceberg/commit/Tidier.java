@@ -184,12 +184,11 @@ public final class Tidier {
       return 0;
     }
     TidyAttempt attempt = new TidyAttempt(head);
-    Runnable atWork = head.rows() == null ? () -> {} : head.rows()::atWork;
     CommitLog.Swap swap =
         log.replace(
             head,
             (ops, base) ->
-                attempt.written(() -> next(ops, base, head.state(), done, attempt, atWork)));
+                attempt.written(() -> next(ops, base, head.state(), done, attempt, head::atWork)));
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
       attempt.superseded().forEach(log::supersede);
       return done.size();

@@ -99,6 +99,13 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
     return new Head(metadata, state, sizes, locked);
   }
 
+  /** Say that work goes on, where others wait for the rows of it. */
+  public void atWork() {
+    if (rows != null) {
+      rows.atWork();
+    }
+  }
+
   /** This head as one may keep it: rows stand still for one attempt. */
   public Head withoutRows() {
     return rows == null ? this : in(null);

@@ -28,6 +28,8 @@ public final class Payloads {
   /** Payloads above this size have a file of their own. */
   static final int INLINE_MAX_BYTES = 64 * 1024;
 
+  private static final int PIECE_BYTES = 4 * 1024 * 1024;
+
   private static final int CACHED_ENTRIES = 128;
 
   /**
@@ -145,10 +147,18 @@ public final class Payloads {
     return new Entry.Payload(null, location, sha256);
   }
 
-  /** Write the file of a payload. */
-  public static void write(FileIO io, String location, String json) {
+  /**
+   * Write the file of a payload.
+   *
+   * @param atWork told now and then: a slow storage takes its time, and others may wait meanwhile
+   */
+  public static void write(FileIO io, String location, String json, Runnable atWork) {
+    byte[] bytes = json.getBytes(StandardCharsets.UTF_8);
     try (OutputStream out = io.newOutputFile(location).createOrOverwrite()) {
-      out.write(json.getBytes(StandardCharsets.UTF_8));
+      for (int start = 0; start < bytes.length; start += PIECE_BYTES) {
+        atWork.run();
+        out.write(bytes, start, Math.min(PIECE_BYTES, bytes.length - start));
+      }
     } catch (IOException e) {
       throw new UncheckedIOException("cannot write a payload: " + location, e);
     }

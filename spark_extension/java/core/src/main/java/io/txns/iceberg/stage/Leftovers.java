@@ -63,16 +63,16 @@ public final class Leftovers {
       location = Payloads.again(payload.location(), payloads.size());
     }
     if (writtenMs == null) {
-      write(location, json);
+      write(location, json, head);
       payloads.put(location, nowMs);
       newest.put(payload.location(), location);
     }
     return new Entry.Payload(payload.inline(), location, payload.sha256());
   }
 
-  private void write(String location, String json) {
+  private void write(String location, String json, Head head) {
     try {
-      Payloads.write(log.io(), location, json);
+      Payloads.write(log.io(), location, json, head::atWork);
     } catch (RuntimeException e) {
       remove(location); // a part of it may be there
       throw e;

@@ -492,10 +492,11 @@ class AtomicTest extends TwoTables {
   }
 
   /** Who was overtaken takes no time that overtakes those behind him. */
-  @Test
-  void aQueueGoesByWhatWasProposed() {
+  @ParameterizedTest
+  @ValueSource(strings = {"atomic", "inline"})
+  void aQueueGoesByWhatWasProposed(String apply) {
     MovedClock clock = new MovedClock(0);
-    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", apply));
     TxnHandle waiting = HookedDriver.open(lake, () -> config, clock);
     Transaction txn = appending(waiting, 2, A);
     List<Committed> overtaking = new ArrayList<>();
@@ -508,6 +509,26 @@ class AtomicTest extends TwoTables {
           return begin.run();
         });
     assertThat(txn.commit().commitTs() - overtaking.get(0).commitTs()).isBetween(1L, 10_000L);
+  }
+
+  /** On a head that was read before the lock one would lose to whoever was in the queue before. */
+  @Test
+  void whoMovesTheLogAloneWaitsInTheQueueToo() {
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "next"));
+    TxnHandle waiting = HookedDriver.open(lake, () -> config, TxnClock.system());
+    Transaction txn = appending(waiting, 2, A);
+    List<Integer> begun = new ArrayList<>();
+    HookedDriver.hookBegin(
+        begin -> {
+          begun.add(1);
+          if (begun.size() == 1) {
+            appending(lake.atomic(), 3, B).commit();
+          }
+          return begin.run();
+        });
+    txn.commit();
+    assertThat(begun).hasSize(1);
+    assertThat(bornLast()).containsExactly(false);
   }
 
   /** A lock that is not to be had is a lost attempt, and no outcome. */
