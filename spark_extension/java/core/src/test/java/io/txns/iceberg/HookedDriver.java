@@ -17,12 +17,13 @@ import java.util.logging.Logger;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
 /**
- * SQLite's driver, with a test's own code in place of an update, a BEGIN or a COMMIT: clients are
- * Iceberg's own, and those that move several rows.
+ * SQLite's driver, with a test's own code in place of an update, an INSERT, a BEGIN or a COMMIT:
+ * clients are Iceberg's own, and those that move several rows.
  */
 public final class HookedDriver implements Driver {
   private static final String PREFIX = "jdbc:hooked:";
   private static Hook hook = Update::run;
+  private static Hook insert = Update::run;
   private static Hook commit = Update::run;
   private static Hook begin = Update::run;
 
@@ -71,6 +72,7 @@ public final class HookedDriver implements Driver {
 
   private static Map<String, String> options(Lake lake) {
     hook = Update::run;
+    insert = Update::run;
     commit = Update::run;
     begin = Update::run;
     Map<String, String> options = new TreeMap<>(lake.options());
@@ -81,6 +83,11 @@ public final class HookedDriver implements Driver {
   /** What is done in place of each update from now on. */
   public static void hook(Hook instead) {
     hook = instead;
+  }
+
+  /** What is done in place of each INSERT from now on. */
+  public static void hookInsert(Hook instead) {
+    insert = instead;
   }
 
   /** What is done in place of each COMMIT from now on, which gives nothing. */
@@ -107,12 +114,19 @@ public final class HookedDriver implements Driver {
           if (name.equals("createStatement")) {
             return committing((Statement) made);
           }
-          boolean updates = name.equals("prepareStatement") && ("" + args[0]).startsWith("UPDATE");
-          return updates ? updating((PreparedStatement) made) : made;
+          if (!name.equals("prepareStatement")) {
+            return made;
+          }
+          String sql = "" + args[0];
+          return sql.startsWith("UPDATE")
+              ? changing((PreparedStatement) made, update -> hook.instead(update))
+              : sql.startsWith("INSERT")
+                  ? changing((PreparedStatement) made, update -> insert.instead(update))
+                  : made;
         });
   }
 
-  private static PreparedStatement updating(PreparedStatement real) {
+  private static PreparedStatement changing(PreparedStatement real, Hook hook) {
     return hooked(
         PreparedStatement.class,
         real,

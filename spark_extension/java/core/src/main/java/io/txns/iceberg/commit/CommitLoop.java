@@ -246,7 +246,13 @@ public final class CommitLoop {
     boolean sent = true;
     try {
       CommitLog.Swap swap = log.append(head, drafts.all());
-      sent = swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT;
+      // Locked rows are moved by their COMMIT alone: whose were lost before has sent nothing.
+      sent =
+          switch (swap.outcome()) {
+            case NOT_SENT -> false;
+            case LOST -> head.rows() == null;
+            default -> true;
+          };
       return swap;
     } catch (RuntimeException e) {
       sent = false;

@@ -3,12 +3,16 @@ package io.txns.iceberg.commit;
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedDriver;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import java.sql.Connection;
@@ -65,6 +69,33 @@ class AtomicOnServerTest extends TwoTables {
     }
     assertThat(committing.get(60, TimeUnit.SECONDS).applied()).isTrue();
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+  }
+
+  /** The index keeps the new row out, and nothing has landed: a conflict, no unknown outcome. */
+  @Test
+  void aNameThatIsTakenWhileTheRowsStandStill() throws Exception {
+    TxnHandle atomic = lake.atomic();
+    Transaction txn = appending(atomic, 2, A);
+    append(atomic.catalog(() -> txn).createTable(id("shop.new"), Lake.SCHEMA), 1);
+    CompletableFuture<Committed> committing;
+    try (Connection other = connected();
+        Statement statement = other.createStatement()) {
+      other.setAutoCommit(false);
+      statement.executeUpdate(
+          "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name,"
+              + " metadata_location, iceberg_type) SELECT catalog_name, table_namespace, 'new',"
+              + " metadata_location, iceberg_type FROM iceberg_tables WHERE table_name = 'b'");
+      committing = CompletableFuture.supplyAsync(txn::commit);
+      Thread.sleep(WAITS_MS);
+      assertThat(committing).isNotDone();
+      other.commit();
+    }
+    assertThatThrownBy(() -> committing.get(60, TimeUnit.SECONDS))
+        .cause()
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
+        .hasMessageContaining("another table of that name");
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
   }
 
   /** They lock rows in one order, whatever order they have written them in. */

@@ -314,6 +314,42 @@ class AtomicTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
   }
 
+  /**
+   * Nothing lands before the COMMIT, so nobody has to be told that nothing is known.
+   *
+   * <ol>
+   *   <li>The rows are locked and compared, and the name is free.
+   *   <li>Somebody commits another table of that name, which no lock keeps out.
+   *   <li>The index keeps the new row out; the next attempt finds the name taken.
+   * </ol>
+   */
+  @Test
+  void aNameThatIsTakenWhileTheRowsStandStillIsTold() {
+    TxnHandle late = HookedDriver.atomic(lake);
+    Transaction txn = late.begin(BeginOptions.defaults());
+    append(late.catalog(() -> txn).createTable(id("shop.new"), Lake.SCHEMA), 7);
+    append(late.catalog(() -> txn).loadTable(A), 7);
+    List<Entry> before = Lake.standing(handle);
+    HookedDriver.hookInsert(
+        insert -> {
+          HookedDriver.hookInsert(HookedDriver.Update::run);
+          HookedDriver.hookBegin(
+              begin -> { // a file of SQLite lets nobody else write before
+                HookedDriver.hookBegin(HookedDriver.Update::run);
+                append(outside.createTable(id("shop.new"), Lake.SCHEMA), 8);
+                return begin.run();
+              });
+          throw new SQLException("UNIQUE constraint failed", "23505");
+        });
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
+        .hasMessageContaining("another table of that name");
+    assertThat(Lake.standing(handle)).isEqualTo(before);
+    assertThat(lake.plainIds("shop.new")).containsExactly(8L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
   @Test
   void aConflictLeavesNothing() {
     Transaction txn = atomic.begin(BeginOptions.defaults());
@@ -584,6 +620,18 @@ class AtomicTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
     assertThat(metadataFiles()).hasSize(before.size() + 2);
     assertThat(metadataFiles()).isEqualTo(named(A, B));
+  }
+
+  /** However often that happens: no COMMIT was sent. */
+  @Test
+  void aRowThatAlwaysMovesUnderTheLockIsAConflict() {
+    TxnHandle moved = HookedDriver.atomic(lake);
+    Transaction txn = appending(moved, 2, A, B);
+    HookedDriver.hook(update -> 0);
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
   }
 
   /** A connection goes back with nothing begun, whatever stops who has it. */
