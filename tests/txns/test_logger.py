@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pythonjsonlogger.json import JsonFormatter
 
-from tests.txns.commit.test_commit_loop import Wrapped
 from tests.txns.lake import Lake, rows
 from tests.txns.mute_catalog import MuteCatalog
+from tests.txns.wrapped import Wrapped
 from txns import _message
 from txns._logger import about, fields, logger
 from txns.errors import CommitStateUnknown, Conflict

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 
-from tests.txns.commit.test_commit_loop import Wrapped
 from tests.txns.lake import Lake, rows
+from tests.txns.wrapped import Wrapped
 from txns._cli import main
 from txns._metrics import Count, Metrics, Phase, Took
 from txns.errors import CommitStateUnknown, Conflict

@@ -10,6 +10,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
+from tests.txns.wrapped import Wrapped
 from txns._log.swap import Outcome, Swap
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def test_a_group_that_lost_its_swap_forgets_its_first_payloads(lake):
     3. Next attempt: T1 has other snapshots now, T2 must stand on those.
     """
     a = lake.table("a")
-    handle, other = lake.open(), lake.open(lake.another_catalog())
+    handle, other = lake.open(Wrapped(lake.catalog)), lake.open(lake.another_catalog())
     around_the_first_swap(handle, before=lambda: other.catalog().load_table(a).append(rows(50)))
     commit_together(handle, {a: [1, 2, 3]})
     assert [1, 2, 3, 50] == ids(lake.open(lake.another_catalog()).snapshot().load_table(a))
@@ -135,7 +136,7 @@ def test_refused_after_an_unanswered_swap(lake):
     3. The first swap lands.
     """
     a = lake.table("a", [1])
-    handle = lake.open(max_age_s=5)
+    handle = lake.open(Wrapped(lake.catalog), max_age_s=5)
     append, on_its_way = handle.parts.log.append, []
 
     def lost(head, entries):

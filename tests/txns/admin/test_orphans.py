@@ -14,6 +14,7 @@ import txns
 from tests.txns.backups import pointers, restore
 from tests.txns.lake import SCHEMA, Lake, ids, rows
 from tests.txns.log_files import Odd, append, files, needed, payloads, staged
+from tests.txns.wrapped import Wrapped
 from txns._admin import orphans
 from txns._admin.invariants import check_all
 from txns._admin.kept_versions import staying
@@ -419,7 +420,7 @@ def _beaten(lake: Lake, monkeypatch, deed) -> str:
 
     with monkeypatch.context() as patched:
         patched.setattr(SqlCatalog, "_write_metadata", staticmethod(late))
-        append(lake.open(lake.another_catalog()), 7)
+        append(lake.open(Wrapped(lake.another_catalog())), 7)
     return lost[0]
 
 

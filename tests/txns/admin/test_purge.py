@@ -12,6 +12,7 @@ from pyiceberg.table.snapshots import Operation
 
 from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
+from tests.txns.wrapped import Wrapped
 from txns._admin.purge import Purger
 from txns._admin.purged_files import PurgedFiles
 from txns._cli import main
@@ -532,7 +533,7 @@ def test_a_greatest_age_that_is_raised_before_the_claim_stands_counts(lake, drop
     2. Somebody raises the greatest age, before the purger's swap.
     """
     lake.clock.sleep(AGE_MS)
-    slow, before = lake.open(lake.another_catalog()), _of(lake)
+    slow, before = lake.open(Wrapped(lake.another_catalog())), _of(lake)
     append, raised = slow.parts.log.append, []
 
     def late(head, entries):

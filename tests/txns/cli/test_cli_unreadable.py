@@ -92,7 +92,7 @@ def test_check_says_that_it_could_not_check_everything(nameless):
 
 
 def test_the_other_tables_are_written_applied_and_held(nameless):
-    handle = nameless.open()
+    handle = nameless.open(nameless.another_catalog())
     with handle.begin() as txn:
         txn.load_table("shop.a").append(rows(3))
     assert [("orders",)] == handle.apply_le()

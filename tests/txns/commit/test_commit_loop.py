@@ -10,28 +10,8 @@ from pyiceberg.exceptions import BadRequestError, CommitFailedException, Forbidd
 import txns
 from tests.txns.lake import ids, rows
 from tests.txns.test_regression import commit_together
+from tests.txns.wrapped import COMMITS, Wrapped
 from txns._commit.group import CommitGroup, Key, Member, Origin
-
-COMMITS = ("txns", "commits")
-
-
-class Wrapped:
-    """A catalog in which something else happens around the calls for the commit table."""
-
-    def __init__(self, catalog, swap=None, load=None):
-        self.catalog, self.swap, self.load = catalog, swap, load
-
-    def __getattr__(self, name):
-        return getattr(self.catalog, name)
-
-    def load_table(self, identifier):
-        name = self.catalog.identifier_to_tuple(identifier)
-        real = lambda: self.catalog.load_table(identifier)  # noqa: E731 -- a call to be made
-        return self.load(real) if self.load and name == COMMITS else real()
-
-    def commit_table(self, table, requirements, updates):
-        real = lambda: self.catalog.commit_table(table, requirements, updates)  # noqa: E731
-        return self.swap(real) if self.swap and table.name() == COMMITS else real()
 
 
 class Replica:

@@ -13,8 +13,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 import txns
-from tests.txns.commit.test_commit_loop import Wrapped, staged
+from tests.txns.commit.test_commit_loop import staged
 from tests.txns.lake import ids
+from tests.txns.wrapped import Wrapped
 
 
 class Disk(PyArrowFileIO):

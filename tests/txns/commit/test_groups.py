@@ -8,8 +8,9 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 
 import txns
-from tests.txns.commit.test_commit_loop import Wrapped, staged
+from tests.txns.commit.test_commit_loop import staged
 from tests.txns.lake import ids
+from tests.txns.wrapped import Wrapped
 from txns._commit.group import CommitGroup, Key, Member, Origin
 from txns._commit.group_commit import MAX_ATTEMPTS
 from txns._log.entry import Entry, Kind

@@ -10,9 +10,9 @@ from pyiceberg.exceptions import ForbiddenError
 from sqlalchemy.exc import OperationalError
 
 import txns
-from tests.txns.commit.test_commit_loop import COMMITS, Wrapped
 from tests.txns.lake import ids, rows
 from tests.txns.stage.test_kept import removed, tags
+from tests.txns.wrapped import COMMITS, Wrapped
 
 
 class Refusing:

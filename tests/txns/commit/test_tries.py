@@ -6,9 +6,10 @@ import pytest
 from pyiceberg.exceptions import ForbiddenError
 
 import txns
-from tests.txns.commit.test_commit_loop import COMMITS, Wrapped, dropped, staged
+from tests.txns.commit.test_commit_loop import dropped, staged
 from tests.txns.lake import ids, rows
 from tests.txns.test_regression import commit_at_once
+from tests.txns.wrapped import COMMITS, Wrapped
 from txns._commit import group_commit
 
 

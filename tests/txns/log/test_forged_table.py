@@ -95,7 +95,6 @@ def test_a_property_that_comes_just_before_the_swap_makes_nobody_run_code(lake):
     """
     a = lake.table("a", [1])
     catalog = lake.another_catalog()
-    handle = lake.open(catalog, apply="next")
     log = lake.another_catalog().load_table("txns.commits")
     named = {"write.py-location-provider.impl": f"{Code.__module__}.{Code.__name__}"}
     metadata = log.metadata.model_copy(update={"properties": {**log.properties, **named}})
@@ -109,6 +108,7 @@ def test_a_property_that_comes_just_before_the_swap_makes_nobody_run_code(lake):
         return inner(table, *changes)
 
     catalog.commit_table = commit_table_late
+    handle = lake.open(catalog, apply="inline")
     RAN.clear()
     with pytest.raises(txns.errors.Unsupported, match="py-location-provider"):
         handle.catalog().load_table(a).append(rows(2))
