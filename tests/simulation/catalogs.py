@@ -170,6 +170,8 @@ class SimulatedCatalog(MetastoreCatalog):
     """What both catalogs share: loading, names and namespaces."""
 
     errors = _SWAP_ERRORS
+    queues = False
+    """Whether who uses it looks at rows before it moves the log (docs/spec.md 11.3)."""
 
     def __init__(self, registry: Registry, rights: Rights | None = None) -> None:
         super().__init__("simulated", warehouse="memory://lake")

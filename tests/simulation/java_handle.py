@@ -154,12 +154,13 @@ class JavaHandle(JavaEngine):
         options: dict[str, Any],
         *,
         server: bool,
+        queues: bool,
         payloads_in_files: bool,
     ) -> None:
         """Open it for the process that runs."""
         super().__init__(jvm, world, catalog, server=server)
         named = {_OPTIONS[name]: str(value) for name, value in options.items()}
-        self.call("open", options=named, payloads_in_files=payloads_in_files)
+        self.call("open", options=named, queues=queues, payloads_in_files=payloads_in_files)
         self.call("upper")  # it has seen the log, as Python's has that opens a handle
 
     def begin(

@@ -66,5 +66,5 @@ class SimulatedRows(Rows):
 
 
 @rows_of.register(SwapCatalog)
-def _rows_of_simulated(catalog: SwapCatalog) -> Rows:
-    return SimulatedRows(catalog)
+def _rows_of_simulated(catalog: SwapCatalog) -> Rows | None:
+    return SimulatedRows(catalog) if catalog.queues else None

@@ -109,6 +109,8 @@ _SHARE = 0.4
 """How many seeds have what is switched on, each switch for itself."""
 _ATOMIC = 0.7
 """How many users of such a seed move the log and its tables in one swap."""
+_QUEUES = 0.85
+"""With those how many look at the log's row before they move it, as all users of a database do."""
 _DAMAGED_SHARE = 0.05
 """How many seeds are damaged, with Python's core, whose alone a recovery is."""
 
@@ -365,8 +367,11 @@ def _options_of_users(
         return own
     rng = random.Random(f"{seed}/atomic")
     for name in sorted({*_USER_NAMES, _PURGER} & workers.keys()):
-        if rng.random() < _ATOMIC:
+        drawn = rng.random()
+        if drawn < _ATOMIC:
             own[name] = {**own.get(name, {}), "apply": "atomic"}
+        elif drawn < _QUEUES:
+            own[name] = {**own.get(name, {}), "queues": True}
     return own
 
 

@@ -54,9 +54,7 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
   }
 
   private Optional<Rows> ofCatalog() {
-    return delegate instanceof HasRows own
-        ? Optional.of(own.rows())
-        : JdbcRows.of(delegate, options);
+    return delegate instanceof HasRows own ? own.rows() : JdbcRows.of(delegate, options);
   }
 
   /** Close its connections, if any. */

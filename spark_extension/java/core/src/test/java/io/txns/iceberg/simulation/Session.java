@@ -63,6 +63,9 @@ final class Session {
   private JsonNode open(JsonNode args) {
     process.putPayloadsInFiles(args.path("payloads_in_files").asBoolean());
     TxnConfig config = TxnConfig.from(Json.map(args.path("options")));
+    if (plain instanceof SwapCatalog swapped) {
+      swapped.queues(args.path("queues").asBoolean());
+    }
     // Handles made in this way commit for nobody else, as those of other processes do not.
     handle = TxnHandle.open("lake", plain, config, new SimulatedClock());
     createNamespace((SupportsNamespaces) plain, config.commitTable().namespace());

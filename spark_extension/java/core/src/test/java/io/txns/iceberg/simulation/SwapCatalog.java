@@ -5,6 +5,7 @@ import io.txns.iceberg.meta.Rows;
 import java.sql.SQLNonTransientConnectionException;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.BaseMetastoreCatalog;
 import org.apache.iceberg.CatalogUtil;
@@ -28,6 +29,7 @@ final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespac
 
   private final String name;
   private final FileIO io = new SimulatedFileIO();
+  private boolean queues;
 
   SwapCatalog(String name) {
     this.name = name;
@@ -51,8 +53,13 @@ final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespac
   }
 
   @Override
-  public Rows rows() {
-    return new SwapRows(io);
+  public Optional<Rows> rows() {
+    return queues ? Optional.of(new SwapRows(io)) : Optional.empty();
+  }
+
+  /** Whether who uses it looks at rows before it moves the log. */
+  void queues(boolean looks) {
+    queues = looks;
   }
 
   @Override
