@@ -74,6 +74,14 @@ class Postgres:
             "SELECT pg_reload_conf()",
         )
 
+    def log_statements(self) -> None:
+        """Have it write each statement into its log."""
+        self.run("ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()")
+
+    def log(self) -> str:
+        """What it has logged."""
+        return Path(self._server.log).read_text("utf-8", errors="replace")
+
     def _pg_ctl(self, *args: str) -> None:
         server = self._server
         pgserver.pg_ctl(list(args), pgdata=server.pgdata, user=server.system_user, timeout=60)
