@@ -6,8 +6,9 @@ Its rows name files of metadata, which never change: who has read one, or writte
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, ref
 
@@ -18,13 +19,17 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 from sqlalchemy import bindparam, select
+from sqlalchemy.exc import DBAPIError
 
 from txns._iceberg.metadata_text import MetadataText
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
+    from sqlalchemy import Connection
 
     from txns._identifier import Identifier
 
@@ -67,6 +72,7 @@ class KnownTables:
         self._wanted = wanted if condition is None else wanted.where(condition)
         self._known: LRUCache[str, _Version] = LRUCache(_SNAPSHOTS, getsizeof=lambda it: it.size)
         self._lock = Lock()
+        self._asked = local()
         self.text = MetadataText()
 
     @property
@@ -85,11 +91,31 @@ class KnownTables:
         catalog = self._catalog
         namespace, name = key_of(identifier)
         key = {"of_catalog": catalog.name, "of_namespace": namespace, "of_name": name}
-        with catalog.engine.connect() as connection:
-            location = connection.execute(self._wanted, key).scalar()
+        location = self._location(catalog, key)
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
         return self.read(identifier, location)
+
+    def _location(self, catalog: SqlCatalog, key: dict[str, str]) -> str | None:
+        asked: Connection | None = getattr(self._asked, "connection", None)
+        if asked is not None:
+            with suppress(DBAPIError):  # who holds the lock learns that it is lost
+                return asked.execute(self._wanted, key).scalar()
+        with catalog.engine.connect() as connection:
+            return connection.execute(self._wanted, key).scalar()
+
+    @contextmanager
+    def asked_by(self, connection: Connection) -> Iterator[None]:
+        """
+        Have this thread ask by a connection that it holds a lock with.
+
+        Another one might not be had: others that wait for the lock keep those of a pool.
+        """
+        self._asked.connection = connection
+        try:
+            yield
+        finally:
+            self._asked.connection = None
 
     def read(self, identifier: Identifier, location: str) -> Table:
         """Give the table that a file of metadata is; a new object, which its owner may change."""

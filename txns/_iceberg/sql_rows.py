@@ -131,7 +131,8 @@ class SqlRows(Rows):
                 raise
             rows = _LockedSqlRows(self.catalog, locations, connection=connection)
             try:
-                yield rows
+                with known_tables(self.catalog).asked_by(connection):
+                    yield rows
             finally:
                 if not rows.is_over:
                     _roll_back(connection)

@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.types import LongType
-from sqlalchemy import event
+from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
 import txns
@@ -373,3 +373,28 @@ def test_who_moves_the_log_alone_waits_in_the_queue_too(lake, atomic, monkeypatc
     assert "txns_transactions_retried_total 0.0\n" in plain.metrics()
     first, second = [entry.commit_ts for entry in lake.standing()][-2:]
     assert first < second < first + 1_000
+
+
+@pytest.mark.parametrize("apply", ["atomic", "inline"])
+def test_who_holds_the_lock_needs_no_other_connection(lake, apply):
+    """
+    Others that wait for the lock may have all of the pool's.
+
+    1. A transaction appends, and reads what is outstanding elsewhere.
+    2. Others append to its table, apply what it has read, and tidy.
+    3. Its attempt loads both, and asks the archive, with the one connection that there is.
+    """
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    append(lake.open(apply="next"), 2, to=(b,))
+    catalog = lake.another_catalog()
+    uri = catalog.properties["uri"]
+    catalog.engine = create_engine(uri, pool_size=1, max_overflow=0, pool_timeout=0.1)
+    handle = lake.open(catalog, apply=apply)
+    txn = handle.begin(isolation="snapshot")
+    assert [1, 2] == ids(txn.load_table(b))
+    txn.load_table(a).append(rows(3))
+    append(lake.open(), 2, to=(a,))
+    lake.open().apply_le()
+    assert handle.tidy()
+    txn.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
