@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy import TextClause, insert, select, text, tuple_
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from txns._clock import SystemClock
 from txns._iceberg.database_answer import codes_of
@@ -60,7 +60,7 @@ class _LockedSqlRows(LockedRows):
         now_ms = _CLOCK.elapsed_ms()
         if not self.held or now_ms - self._said_at_ms < _SILENT_MS:
             return
-        with suppress(DBAPIError):  # the next request tells
+        with suppress(SQLAlchemyError):  # the next request tells
             self.connection.exec_driver_sql("SELECT 1")
         self._said_at_ms = now_ms
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
@@ -397,4 +398,35 @@ def test_who_holds_the_lock_needs_no_other_connection(lake, apply):
     lake.open().apply_le()
     assert handle.tidy()
     txn.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_connection_that_is_lost_under_the_lock_loses_an_attempt_alone(lake, monkeypatch):
+    """
+    Slow storage, or a server that begins again.
+
+    1. The database ends the connection that has the lock.
+    2. Whoever says that work goes on, or asks for a table, is told nothing.
+    3. Nothing was sent, and the next attempt commits.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(apply="inline")
+    txn = handle.begin()
+    txn.load_table(a).append(rows(3))
+    append(lake.open(), 2, to=(a,))
+    real, lost = SqlRows.locked, []
+
+    @contextmanager
+    def locked(self, first, others):
+        with real(self, first, others) as held:
+            if not lost:
+                lost.append(held)
+                held.connection.invalidate()
+                held._said_at_ms = -10_000
+                held.at_work()
+            yield held
+
+    monkeypatch.setattr(SqlRows, "locked", locked)
+    txn.commit()
+    assert lost
     assert [1, 2, 3] == lake.plain_ids(a)
