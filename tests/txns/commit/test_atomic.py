@@ -7,15 +7,17 @@ from contextlib import contextmanager
 
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import StaticPool
 
 import txns
 from tests.txns.lake import ids, rows
 from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
-from txns._iceberg.sql_rows import SqlRows
+from txns._iceberg.sql_rows import SqlRows, rows_of
 from txns._table import mark
 
 
@@ -430,3 +432,19 @@ def test_a_connection_that_is_lost_under_the_lock_loses_an_attempt_alone(lake, m
     txn.commit()
     assert lost
     assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize(
+    "database", ["", "/:memory:", "/file::memory:?uri=true", "/file:x?mode=memory&uri=true"]
+)
+def test_a_database_in_memory_has_no_rows_to_lock(database):
+    """A connection of its own would have another database, or one that nobody locks."""
+    catalog = SqlCatalog("lake", uri=f"sqlite://{database}", warehouse="memory://")
+    assert rows_of(catalog) is None
+
+
+def test_a_pool_of_one_connection_for_all_threads_has_no_rows_to_lock(lake):
+    """What one thread has begun, another one would end."""
+    assert rows_of(lake.catalog) is not None
+    lake.catalog.engine = create_engine(lake.catalog.properties["uri"], poolclass=StaticPool)
+    assert rows_of(lake.catalog) is None
