@@ -19,7 +19,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 from sqlalchemy import bindparam, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from txns._iceberg.metadata_text import MetadataText
 from txns._identifier import dotted_name
@@ -99,7 +99,7 @@ class KnownTables:
     def _location(self, catalog: SqlCatalog, key: dict[str, str]) -> str | None:
         asked: Connection | None = getattr(self._asked, "connection", None)
         if asked is not None:
-            with suppress(DBAPIError):  # who holds the lock learns that it is lost
+            with suppress(SQLAlchemyError):  # who holds the lock learns that it is lost
                 return asked.execute(self._wanted, key).scalar()
         with catalog.engine.connect() as connection:
             return connection.execute(self._wanted, key).scalar()

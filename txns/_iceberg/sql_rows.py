@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy import TextClause, insert, select, text, tuple_
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from txns._clock import SystemClock
 from txns._iceberg.database_answer import codes_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from sqlalchemy import Connection
+    from sqlalchemy import URL, Connection
 
     from txns._identifier import Identifier
 
@@ -60,7 +61,7 @@ class _LockedSqlRows(LockedRows):
         now_ms = _CLOCK.elapsed_ms()
         if not self.held or now_ms - self._said_at_ms < _SILENT_MS:
             return
-        with suppress(DBAPIError):  # the next request tells
+        with suppress(SQLAlchemyError):  # the next request tells
             self.connection.exec_driver_sql("SELECT 1")
         self._said_at_ms = now_ms
 
@@ -191,6 +192,12 @@ def _roll_back(connection: Connection) -> None:
         connection.exec_driver_sql("ROLLBACK")
 
 
+def _is_in_memory(url: URL) -> bool:
+    database = url.database or ":memory:"
+    mode = url.query.get("mode")
+    return url.get_backend_name() == "sqlite" and (":memory:" in database or mode == "memory")
+
+
 @singledispatch
 def rows_of(catalog: Catalog) -> Rows | None:
     """Give the rows of a catalog; None for one that cannot move several at once."""
@@ -209,6 +216,6 @@ def _rows_of_sql(catalog: SqlCatalog) -> Rows | None:
     engine = catalog.engine
     if engine.dialect.name not in _BEGIN:
         return None
-    if engine.dialect.name == "sqlite" and engine.url.database in {None, "", ":memory:"}:
-        return None  # its connections are one, or have a database each
+    if isinstance(engine.pool, StaticPool) or _is_in_memory(engine.url):
+        return None  # its connections are one, have a database each, or share what nobody locks
     return SqlRows(catalog)

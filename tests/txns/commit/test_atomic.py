@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import LongType
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import StaticPool
 
 import txns
 from tests.txns.lake import ids, rows
 from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
-from txns._iceberg.sql_rows import SqlRows
+from txns._iceberg.sql_rows import SqlRows, rows_of
 from txns._table import mark
 
 
@@ -398,3 +401,50 @@ def test_who_holds_the_lock_needs_no_other_connection(lake, apply):
     assert handle.tidy()
     txn.commit()
     assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_connection_that_is_lost_under_the_lock_loses_an_attempt_alone(lake, monkeypatch):
+    """
+    Slow storage, or a server that begins again.
+
+    1. The database ends the connection that has the lock.
+    2. Whoever says that work goes on, or asks for a table, is told nothing.
+    3. Nothing was sent, and the next attempt commits.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(apply="inline")
+    txn = handle.begin()
+    txn.load_table(a).append(rows(3))
+    append(lake.open(), 2, to=(a,))
+    real, lost = SqlRows.locked, []
+
+    @contextmanager
+    def locked(self, first, others):
+        with real(self, first, others) as held:
+            if not lost:
+                lost.append(held)
+                held.connection.invalidate()
+                held._said_at_ms = -10_000
+                held.at_work()
+            yield held
+
+    monkeypatch.setattr(SqlRows, "locked", locked)
+    txn.commit()
+    assert lost
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize(
+    "database", ["", "/:memory:", "/file::memory:?uri=true", "/file:x?mode=memory&uri=true"]
+)
+def test_a_database_in_memory_has_no_rows_to_lock(database):
+    """A connection of its own would have another database, or one that nobody locks."""
+    catalog = SqlCatalog("lake", uri=f"sqlite://{database}", warehouse="memory://")
+    assert rows_of(catalog) is None
+
+
+def test_a_pool_of_one_connection_for_all_threads_has_no_rows_to_lock(lake):
+    """What one thread has begun, another one would end."""
+    assert rows_of(lake.catalog) is not None
+    lake.catalog.engine = create_engine(lake.catalog.properties["uri"], poolclass=StaticPool)
+    assert rows_of(lake.catalog) is None

@@ -211,6 +211,7 @@ final class Validation {
 
   /** A table as a head has it; under a lock with what the swap makes of it so far. */
   private Loaded standing(TableIdentifier table, Head head) {
+    head.atWork();
     if (head.rows() != null && head.rows().has(table)) {
       TableOperations real = head.rows().operations(table);
       if (real.current() != null) {
@@ -227,6 +228,7 @@ final class Validation {
       Winner winner,
       Head head,
       Leftovers leftovers) {
+    head.atWork();
     leftovers.versionOf(staged);
     StagedTable restaged =
         Restager.restage(staged, newBase, request.key().txnId(), winner, head.upper());
