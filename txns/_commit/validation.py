@@ -114,7 +114,7 @@ class Validation:
         for table, uuid, newest in request.reads.left(standing):
             if self._tables.applied_ts(table, uuid) < newest:
                 raise Conflict(
-                    f"a table that it read {_LACKS}",
+                    f"a table that it read {_LACKS}, or somebody has taken the table away",
                     table=table,
                     txn_id=request.key.txn_id,
                     winner=NOBODY,

@@ -148,7 +148,7 @@ final class Validation {
                     request.key().txnId(),
                     Winner.NOBODY,
                     head.upper(),
-                    "a table that it read" + LACKS);
+                    "a table that it read" + LACKS + ", or somebody has taken the table away");
               }
             });
   }

@@ -87,9 +87,7 @@ class CommitFaultTest {
       if (i == 0) {
         reached.await();
       } else {
-        while (thread.getState() != Thread.State.WAITING) {
-          Thread.onSpinWait();
-        }
+        Loops.awaitInGroup(thread);
       }
       tasks.add(task);
       threads.add(thread);

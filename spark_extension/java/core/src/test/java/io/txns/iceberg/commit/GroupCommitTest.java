@@ -112,9 +112,7 @@ class GroupCommitTest {
       threads.add(thread);
     }
     for (Thread thread : threads.subList(1, threads.size())) {
-      while (thread.getState() != Thread.State.WAITING) {
-        Thread.onSpinWait();
-      }
+      Loops.awaitInGroup(thread);
     }
     gate.opened.countDown();
     for (Thread thread : threads) {

@@ -148,9 +148,7 @@ class GroupLimitsTest extends TwoTables {
                       }));
       thread.start();
       threads.add(thread);
-      while (thread.getState() != Thread.State.WAITING) {
-        Thread.onSpinWait();
-      }
+      Loops.awaitInGroup(thread);
     }
     both.countDown();
     for (Thread thread : threads) {

@@ -355,8 +355,8 @@ class TriesTest {
       Thread thread = new Thread(task);
       thread.start();
       reached.await();
-      while (!tasks.isEmpty() && thread.getState() != Thread.State.WAITING) {
-        Thread.onSpinWait();
+      if (!tasks.isEmpty()) {
+        Loops.awaitInGroup(thread);
       }
       tasks.add(task);
     }
