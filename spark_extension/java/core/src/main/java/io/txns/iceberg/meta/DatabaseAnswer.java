@@ -24,6 +24,7 @@ public final class DatabaseAnswer {
   /** What one says of a lock that is not to be had; it has undone what it was asked for. */
   private static final Set<String> BUSY = Set.of("55P03", "40P01");
 
+  private static final String SQLITE_READ_ONLY = "[SQLITE_READONLY";
   private static final String SQLITE_BUSY = "[SQLITE_BUSY";
 
   private DatabaseAnswer() {}
@@ -35,7 +36,8 @@ public final class DatabaseAnswer {
    */
   public static void refuseDenied(RuntimeException e) {
     for (SQLException told : told(e)) {
-      if (REFUSING.contains("" + told.getSQLState())) {
+      boolean isReadOnly = ("" + told.getMessage()).startsWith(SQLITE_READ_ONLY);
+      if (isReadOnly || REFUSING.contains("" + told.getSQLState())) {
         throw new ForbiddenException(e, "%s", told.getMessage());
       }
     }
