@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.catalog.ReadMoment;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.catalog.TableListing;
@@ -15,6 +16,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.CatalogUtil;
@@ -53,7 +55,7 @@ public final class TxnCatalog
   public TxnCatalog() {}
 
   TxnCatalog(TxnHandle handle, Supplier<Transaction> transaction) {
-    this(handle, new TableLoading(handle.services(), transaction, true));
+    this(handle, new TableLoading(handle.services(), transaction));
   }
 
   private TxnCatalog(TxnHandle handle, TableLoading loading) {
@@ -86,7 +88,7 @@ public final class TxnCatalog
     this.handle =
         TxnHandle.openAlone(
             name, timed, delegate, TxnConfig.from(properties), TxnClock.system(), TxnMetrics.NONE);
-    this.loading = new TableLoading(services(), () -> null, true);
+    this.loading = new TableLoading(services(), () -> null);
   }
 
   /** The protocol underneath: begin transactions, register tables, repair them. */
@@ -113,8 +115,7 @@ public final class TxnCatalog
 
   /** This catalog as {@code running} sees it: what is committed through it is staged. */
   public TxnCatalog within(Transaction running) {
-    return new TxnCatalog(
-        handle, new TableLoading(services(), () -> running, loading.notesReads()));
+    return new TxnCatalog(handle, loading.in(() -> running));
   }
 
   /**
@@ -122,7 +123,20 @@ public final class TxnCatalog
    * transaction ({@link Transaction#recordRead}): their scans do not.
    */
   public TxnCatalog leavingReadsToTheEngine() {
-    return new TxnCatalog(handle, new TableLoading(services(), loading.transaction(), false));
+    return new TxnCatalog(handle, loading.withoutNotes());
+  }
+
+  /**
+   * The same tables, for an engine that loads several for one statement: outside a transaction they
+   * are read at the moments that it gives. Where it gives none, each is read at the newest.
+   */
+  public TxnCatalog readingAt(Supplier<Optional<ReadMoment>> moments) {
+    return new TxnCatalog(handle, loading.at(moments));
+  }
+
+  /** The moment of the newest head. */
+  public ReadMoment now() {
+    return ReadMoment.now(services().newest());
   }
 
   @Override

@@ -15,6 +15,7 @@ import io.txns.spark.compat.Versions;
 import io.txns.spark.plan.SparkReads;
 import io.txns.spark.procedure.Procedures;
 import io.txns.spark.session.DriverMetrics;
+import io.txns.spark.session.ReadMoments;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
@@ -70,6 +71,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
   private TxnHandle handle;
   private TxnCatalog tables;
   private TxnCatalog icebergsTables;
+  private ReadMoments moments;
   private volatile TxnSession session;
 
   @Override
@@ -94,8 +96,9 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
-          tables = handle.catalog(() -> session.current(this)).leavingReadsToTheEngine();
           icebergsTables = handle.catalog(() -> session.current(this));
+          moments = new ReadMoments(icebergsTables::now);
+          tables = icebergsTables.leavingReadsToTheEngine().readingAt(moments::ofThisThread);
           return tables;
         });
   }
@@ -292,6 +295,13 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           session.use();
           return super.listTables(namespace);
         });
+  }
+
+  /** {@code REFRESH TABLE}: files that a stranger has taken away are not looked for any more. */
+  @Override
+  public void invalidateTable(Identifier ident) {
+    moments.forget();
+    super.invalidateTable(ident);
   }
 
   // Changing tables

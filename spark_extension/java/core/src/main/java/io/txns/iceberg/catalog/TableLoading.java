@@ -8,10 +8,9 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.TableMark;
+import java.util.Optional;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.MetadataTableType;
 import org.apache.iceberg.MetadataTableUtils;
 import org.apache.iceberg.Table;
@@ -25,11 +24,35 @@ import org.apache.iceberg.metrics.MetricsReporter;
  * Tables as Iceberg knows them: as a transaction sees them, or as of the newest head outside one.
  *
  * @param transaction the one that runs; gives null outside one
+ * @param moment when tables are read outside one; empty for a moment of each load's own
  * @param notesReads whether the tables' scans note what they read
  */
 public record TableLoading(
-    Services services, Supplier<Transaction> transaction, boolean notesReads) {
+    Services services,
+    Supplier<Transaction> transaction,
+    Supplier<Optional<ReadMoment>> moment,
+    boolean notesReads) {
   private static final TxnLogger LOG = TxnLogger.of(TableLoading.class);
+
+  /** Tables whose every load outside a transaction asks the log. */
+  public TableLoading(Services services, Supplier<Transaction> transaction) {
+    this(services, transaction, Optional::empty, true);
+  }
+
+  /** The same tables in another transaction. */
+  public TableLoading in(Supplier<Transaction> other) {
+    return new TableLoading(services, other, moment, notesReads);
+  }
+
+  /** The same tables, whose scans do not note what they read. */
+  public TableLoading withoutNotes() {
+    return new TableLoading(services, transaction, moment, false);
+  }
+
+  /** The same tables, read outside a transaction at moments that somebody gives. */
+  public TableLoading at(Supplier<Optional<ReadMoment>> moments) {
+    return new TableLoading(services, transaction, moments, notesReads);
+  }
 
   /** Load a table, or a metadata table of one. */
   public Table load(TableIdentifier identifier) {
@@ -57,14 +80,23 @@ public record TableLoading(
     if (services.config().get().register() == TxnConfig.Register.ALL) {
       registerUnlessOff(identifier);
     }
-    if (explicit && !running.writeSet().creates(identifier)) {
-      services.checks().writable(undropped(running.writeSet(), identifier));
+    return orMetadataTable(identifier, null, () -> writable(identifier, explicit));
+  }
+
+  private Table writable(TableIdentifier identifier, boolean explicit) {
+    Loaded loaded = loaded(identifier);
+    if (loaded == null) {
+      return created(identifier);
     }
-    Table table = load(identifier);
-    if (!explicit) {
-      refuseWrites(identifier, table);
+    if (loaded instanceof Loaded.Forgotten && !explicit) {
+      loaded = services.newest().load(identifier); // who applies that it has left care
     }
-    return table;
+    if (explicit || loaded instanceof Loaded.Viewed) {
+      services.checks().writable(loaded);
+    } else {
+      services.checks().refuseCommitTable(loaded);
+    }
+    return table(loaded);
   }
 
   /** Register a table that is not under care; while transactions are off, it stays so. */
@@ -82,18 +114,13 @@ public record TableLoading(
     return writeSet.load(identifier);
   }
 
-  /** Refuse a statement that would write a commit table, or one that strangers have written. */
-  private void refuseWrites(TableIdentifier identifier, Table table) {
-    if (table instanceof TxnTable) {
-      services.checks().writable(services.newest().load(identifier));
-    } else if (table instanceof HasTableOperations unregistered) {
-      TableMark.refuseCommitTable(identifier, unregistered.operations().current());
-    }
+  private Table load(TableIdentifier identifier, Long readTs) {
+    return orMetadataTable(identifier, readTs, () -> loadData(identifier, readTs));
   }
 
-  private Table load(TableIdentifier identifier, Long readTs) {
+  private Table orMetadataTable(TableIdentifier identifier, Long readTs, Supplier<Table> load) {
     try {
-      return loadData(identifier, readTs);
+      return load.get();
     } catch (NoSuchTableException e) {
       MetadataTableType type = MetadataTableType.from(identifier.name());
       if (type == null || identifier.namespace().isEmpty()) {
@@ -109,17 +136,24 @@ public record TableLoading(
   }
 
   private Table loadData(TableIdentifier identifier, Long readTs) {
-    if (readTs != null) {
-      return table(services.newest().loadAt(identifier, readTs));
-    }
+    Loaded loaded =
+        readTs == null ? loaded(identifier) : services.newest().loadAt(identifier, readTs);
+    return loaded == null ? created(identifier) : table(loaded);
+  }
+
+  /** A table as it is read now; null for one that the running transaction has created. */
+  private Loaded loaded(TableIdentifier identifier) {
     Transaction running = running();
     if (running == null) {
-      return table(services.newest().load(identifier));
+      return loadOutside(identifier);
     }
     WriteSet writeSet = running.writeSet();
-    return writeSet.creates(identifier)
-        ? created(writeSet.table(identifier), running.readTs())
-        : table(undropped(writeSet, identifier));
+    return writeSet.creates(identifier) ? null : undropped(writeSet, identifier);
+  }
+
+  private Loaded loadOutside(TableIdentifier identifier) {
+    Optional<ReadMoment> now = moment.get();
+    return now.isPresent() ? now.get().load(identifier) : services.newest().load(identifier);
   }
 
   private Table table(Loaded loaded) {
@@ -150,12 +184,13 @@ public record TableLoading(
   }
 
   /** A table that the running transaction has created. */
-  private Table created(StagedTable staged, long readTs) {
-    TableIdentifier identifier = staged.identifier();
+  private Table created(TableIdentifier identifier) {
+    StagedTable staged = running().writeSet().table(identifier);
     String uuid = staged.base().uuid();
     TxnTableOperations operations =
         operations(identifier, null, staged.real()).of(TableIdentity.ofUuid(uuid));
-    return table(operations, identifier, uuid, readTs, LoggingMetricsReporter.instance());
+    return table(
+        operations, identifier, uuid, running().readTs(), LoggingMetricsReporter.instance());
   }
 
   private TxnTable table(

@@ -235,8 +235,9 @@ public final class Committer {
     return entry.committed(applied);
   }
 
+  /** By the head that has it, which this log made or was told of. */
   private boolean applyAll(Entry entry) {
-    Head head = log.load();
+    Head head = log.newest();
     Set<TableIdentifier> left =
         entry.carried().stream()
             .map(head.state()::nameOf)
@@ -246,18 +247,22 @@ public final class Committer {
 
   /** An overwrite stands on files that expiry may take: what is outstanding goes first. */
   private void applyOutstanding(CommitRequest request) {
+    List<StagedTable> overwrites =
+        request.writes().values().stream()
+            .filter(write -> !write.isAppendOnly() && !write.isCreate())
+            .toList();
+    if (overwrites.isEmpty() || request.kind() != EntryKind.COMMIT) {
+      return;
+    }
     Head head = log.loadIfExists();
     if (!head.exists()) {
       return;
     }
-    for (StagedTable write : request.writes().values()) {
-      boolean overwrites = !write.isAppendOnly() && !write.isCreate();
-      if (overwrites && request.kind() == EntryKind.COMMIT) {
-        if (isOutstanding(head, write)) {
-          applier.applyRun(head, write.identifier());
-        }
-        refuseOtherRowIds(head, request, write);
+    for (StagedTable write : overwrites) {
+      if (isOutstanding(head, write)) {
+        applier.applyRun(head, write.identifier());
       }
+      refuseOtherRowIds(head, request, write);
     }
   }
 

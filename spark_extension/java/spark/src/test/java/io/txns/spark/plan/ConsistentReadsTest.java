@@ -20,6 +20,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.Table;
@@ -73,6 +74,20 @@ class ConsistentReadsTest extends SparkTestBase {
    */
   @Test
   void tablesThatTwoSessionsHaveLoadedAreReadAtOneMoment(@TempDir Path folder) {
+    TxnHandle outside = overtaken(folder);
+    Dataset<Row> loadedByAnother = other.table("overtaken.db.b").agg(functions.count("*"));
+    Overtaken.afterLoad = () -> appendToBoth(outside);
+    try {
+      Dataset<Row> loaded = spark.table("overtaken.db.a").agg(functions.count("*"));
+      Row counts = loaded.crossJoin(loadedByAnother).first();
+      assertThat(counts.getLong(0)).isPositive().isEqualTo(counts.getLong(1));
+    } finally {
+      Overtaken.afterLoad = () -> {};
+    }
+  }
+
+  /** Two tables in a catalog that tells of loads, and somebody else who writes them. */
+  private TxnHandle overtaken(Path folder) {
     Map<String, String> options =
         Map.of(
             "uri",
@@ -87,33 +102,71 @@ class ConsistentReadsTest extends SparkTestBase {
     spark.sql("CREATE TABLE overtaken.db.b (n INT) USING iceberg");
     JdbcCatalog catalog = new JdbcCatalog();
     catalog.initialize("overtaken", options);
-    TxnHandle outside =
-        TxnHandle.open("overtaken", catalog, TxnConfig.defaults(), TxnClock.system());
-    Dataset<Row> loadedByAnother = other.table("overtaken.db.b").agg(functions.count("*"));
-    Overtaken.afterLoad = () -> appendToBoth(outside);
+    return TxnHandle.open("overtaken", catalog, TxnConfig.defaults(), TxnClock.system());
+  }
+
+  private static final String COUNTS =
+      "SELECT (SELECT count(*) FROM overtaken.db.a), (SELECT count(*) FROM overtaken.db.b)";
+
+  private static int loadsOf(Runnable statement) {
+    AtomicInteger loads = new AtomicInteger();
+    Overtaken.afterLoad = loads::incrementAndGet;
     try {
-      Dataset<Row> loaded = spark.table("overtaken.db.a").agg(functions.count("*"));
-      Row counts = loaded.crossJoin(loadedByAnother).first();
-      assertThat(counts.getLong(0)).isPositive().isEqualTo(counts.getLong(1));
+      statement.run();
     } finally {
       Overtaken.afterLoad = () -> {};
     }
+    return loads.get();
+  }
+
+  @Test
+  void aQueryLoadsEachOfItsTablesOnce(@TempDir Path folder) {
+    TxnHandle outside = overtaken(folder);
+    assertThat(loadsOf(() -> rows(spark, COUNTS))).isEqualTo(2);
+    appendToBoth(outside);
+    assertThat(loadsOf(() -> assertThat(rows(spark, COUNTS)).containsExactly("1|1"))).isEqualTo(2);
+  }
+
+  @Test
+  void aQueryThatRunsLaterSeesWhatWasCommittedMeanwhile(@TempDir Path folder) {
+    TxnHandle outside = overtaken(folder);
+    Dataset<Row> analysed = spark.sql(COUNTS);
+    Dataset<Row> used = spark.table("overtaken.db.a");
+    appendToBoth(outside);
+    assertThat(used.count()).isEqualTo(1);
+    assertThat(analysed.collectAsList().get(0).getLong(1)).isEqualTo(1);
+    appendToBoth(outside);
+    assertThat(used.count()).isEqualTo(2);
+    assertThat(analysed.select("*").first().getLong(1)).isEqualTo(2);
+  }
+
+  @Test
+  void whatNobodyHasChangedIsNotLoadedAgainUntilARefresh(@TempDir Path folder) {
+    overtaken(folder);
+    Dataset<Row> analysed = spark.sql(COUNTS);
+    Dataset<Row> refreshed = spark.sql(COUNTS);
+    assertThat(loadsOf(analysed::collectAsList)).isZero();
+    spark.sql("REFRESH TABLE overtaken.db.a");
+    assertThat(loadsOf(refreshed::collectAsList)).isEqualTo(2);
   }
 
   /** One row each, in a file that nobody opens: they are counted by metadata. */
   private static void appendToBoth(TxnHandle handle) {
     Transaction transaction = handle.begin(BeginOptions.defaults());
     for (String name : List.of("db.a", "db.b")) {
-      Table table = handle.catalog(() -> transaction).loadTable(TableIdentifier.parse(name));
-      DataFile file =
-          DataFiles.builder(table.spec())
-              .withPath(table.location() + "/data/" + UUID.randomUUID() + ".parquet")
-              .withFileSizeInBytes(1)
-              .withRecordCount(1)
-              .build();
-      table.newAppend().appendFile(file).commit();
+      append(handle.catalog(() -> transaction).loadTable(TableIdentifier.parse(name)));
     }
     transaction.commit();
+  }
+
+  private static void append(Table table) {
+    DataFile file =
+        DataFiles.builder(table.spec())
+            .withPath(table.location() + "/data/" + UUID.randomUUID() + ".parquet")
+            .withFileSizeInBytes(1)
+            .withRecordCount(1)
+            .build();
+    table.newAppend().appendFile(file).commit();
   }
 
   /** A catalog in which something happens whenever a data table has been loaded. */

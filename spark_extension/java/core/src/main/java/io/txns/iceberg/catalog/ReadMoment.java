@@ -1,0 +1,67 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.table.Loaded;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * Tables as of one head, for all loads of one statement outside a transaction: the log is asked
+ * once, and each table once.
+ */
+public final class ReadMoment {
+  private final NewestTables newest;
+  private final Head head;
+  private final Map<TableIdentifier, Loaded> loaded = new HashMap<>();
+
+  private ReadMoment(NewestTables newest, Head head) {
+    this.newest = newest;
+    this.head = head;
+  }
+
+  /** The moment of the newest head. */
+  public static ReadMoment now(NewestTables newest) {
+    return new ReadMoment(newest, newest.log().loadIfExists());
+  }
+
+  /**
+   * A later moment, of the newest head. Where nothing has been committed since this one, tables
+   * under care are what they were: what strangers do to them is not seen before it is adopted.
+   */
+  public synchronized ReadMoment later() {
+    ReadMoment later = now(newest);
+    if (head.exists() && later.head.exists() && !later.head.isNewer(head)) {
+      loaded.forEach(
+          (name, table) -> {
+            if (table instanceof Loaded.Registered) {
+              later.loaded.put(name, table);
+            }
+          });
+    }
+    return later;
+  }
+
+  /** Load a table, the same one every time; throws what {@link NewestTables#load} does. */
+  synchronized Loaded load(TableIdentifier table) {
+    Loaded known = loaded.get(table);
+    if (known == null) {
+      known = loadOnce(table);
+      loaded.put(table, known);
+    }
+    return known;
+  }
+
+  private Loaded loadOnce(TableIdentifier table) {
+    try {
+      return newest.load(table, head);
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.CONFLICT) {
+        throw e;
+      }
+      return newest.load(table); // it has moved on so far that nobody can tell how it was
+    }
+  }
+}
