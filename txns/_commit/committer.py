@@ -204,9 +204,8 @@ class Committer:
                 return False
 
     def _applied(self, entry: Entry) -> bool:
-        head, left = self._log.newest, []
+        head, left = self._log.newest, []  # which has the entry
         if entry.carried:
-            head = self._log.load()
             with self.metrics.phase(Phase.APPLY):
                 left = self._applier.apply_all(head, map(head.state.name_of, entry.carried))
         began_ms = self._clock.now_ms()

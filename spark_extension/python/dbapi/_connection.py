@@ -51,6 +51,7 @@ class Status(NamedTuple):
     unprotected: list[str]
     applied: bool | None
     in_transaction: bool
+    apply: str | None
 
 
 class Connection:

@@ -45,6 +45,8 @@ public record TxnConfig(
 
   /** When a committed transaction is applied. */
   public enum Apply {
+    /** By the swap where the catalog can, unless the log is set to {@link #NEXT}; as it is set. */
+    AUTO,
     /** By the swap that commits it, where catalog tables are rows of one SQL database. */
     ATOMIC,
     /** By the committer, right after the swap. */
@@ -132,6 +134,11 @@ public record TxnConfig(
         maxAgeMs == null ? log.maxAgeMs() : Math.min(maxAgeMs, log.maxAgeMs()),
         idRetentionMs == null ? log.idRetentionMs() : Math.max(idRetentionMs, log.idRetentionMs()),
         apply == Apply.INLINE || apply == Apply.ATOMIC ? Apply.INLINE : log.apply());
+  }
+
+  /** Whether a swap moves tables, too, where the catalog can: a log may leave them to others. */
+  public boolean movesTables(LogSettings log) {
+    return apply == Apply.ATOMIC || apply == Apply.AUTO && log.apply() != Apply.NEXT;
   }
 
   /**

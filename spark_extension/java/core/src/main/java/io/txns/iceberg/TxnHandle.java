@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.admin.ApplyMode;
 import io.txns.iceberg.admin.OffSwitch;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.admin.Repairer;
@@ -304,6 +305,11 @@ public final class TxnHandle implements Closeable {
   /** Archive what is applied. Gives the number of entries that left the head. */
   public int tidy() {
     return log().loadIfExists().exists() ? services.tidier().tidy() : 0;
+  }
+
+  /** How what is committed comes to its tables, and why that way, by what is known of the log. */
+  public ApplyMode applyMode() {
+    return ApplyMode.of(services, log().newest());
   }
 
   /** What the log is set to: for all processes, each of which may be stricter. */

@@ -137,7 +137,8 @@ public final class Committer {
   /** The tables that the swap of its entry may move itself. */
   private Map<TableIdentifier, StagedTable> movable(CommitRequest request) {
     boolean moves =
-        request.kind() == EntryKind.COMMIT && config.get().apply() == TxnConfig.Apply.ATOMIC;
+        request.kind() == EntryKind.COMMIT
+            && config.get().movesTables(log.newest().state().settings());
     return moves ? request.writes() : Map.of();
   }
 

@@ -279,6 +279,7 @@ final class Validation {
     return request.kind() == EntryKind.COMMIT
         && head.rows() != null
         && head.rows().has(logged.change().table())
+        && config.get().movesTables(head.state().settings())
         && births.bear(head, logged, built.request());
   }
 

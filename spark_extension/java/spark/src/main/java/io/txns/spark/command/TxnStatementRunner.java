@@ -142,7 +142,7 @@ final class TxnStatementRunner {
   }
 
   private StatusRow show() {
-    return state.open().map(OpenTransaction::row).orElseGet(StatusRow::none);
+    return state.open().map(OpenTransaction::show).orElseGet(StatusRow::none);
   }
 
   private StatusRow begin(TxnModes modes) {

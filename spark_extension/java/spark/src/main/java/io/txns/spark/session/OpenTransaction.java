@@ -211,6 +211,11 @@ public final class OpenTransaction {
     }
   }
 
+  /** Its row, with how it would commit. */
+  public StatusRow show() {
+    return isBound() ? row().applying(catalog.handle().applyMode().toString()) : row();
+  }
+
   public StatusRow row() {
     if (alreadyCommitted().isPresent()) {
       return StatusRow.committed(alreadyCommitted().get(), List.of());

@@ -16,6 +16,7 @@ import org.apache.spark.sql.types.StructType;
  * @param tables what the transaction has written
  * @param unprotected what it has read that no commit check covers
  * @param applied whether the committed changes have reached their tables
+ * @param apply how what it commits comes to its tables, and why; of {@code SHOW TRANSACTION}
  */
 public record StatusRow(
     String state,
@@ -24,7 +25,8 @@ public record StatusRow(
     Long commitTs,
     List<String> tables,
     List<String> unprotected,
-    Boolean applied) {
+    Boolean applied,
+    String apply) {
 
   public static final StructType SCHEMA =
       new StructType()
@@ -35,15 +37,16 @@ public record StatusRow(
           .add("tables", DataTypes.createArrayType(DataTypes.StringType, false), false)
           .add("unprotected", DataTypes.createArrayType(DataTypes.StringType, false), false)
           .add("applied", DataTypes.BooleanType)
-          .add("in_transaction", DataTypes.BooleanType, false);
+          .add("in_transaction", DataTypes.BooleanType, false)
+          .add("apply", DataTypes.StringType);
 
   public static StatusRow none() {
-    return new StatusRow("none", null, null, null, List.of(), List.of(), null);
+    return new StatusRow("none", null, null, null, List.of(), List.of(), null, null);
   }
 
   /** A transaction that has not touched a catalog yet. */
   public static StatusRow unbound(String state, String id, List<String> unprotected) {
-    return new StatusRow(state, id, null, null, List.of(), unprotected, null);
+    return new StatusRow(state, id, null, null, List.of(), unprotected, null, null);
   }
 
   public static StatusRow of(String state, Transaction transaction) {
@@ -54,6 +57,7 @@ public record StatusRow(
         null,
         transaction.tables(),
         transaction.unprotected(),
+        null,
         null);
   }
 
@@ -65,7 +69,13 @@ public record StatusRow(
         committed.commitTs(),
         committed.tables(),
         unprotected,
-        committed.applied());
+        committed.applied(),
+        null);
+  }
+
+  /** The same row, which says how what is committed comes to its tables. */
+  StatusRow applying(String how) {
+    return new StatusRow(state, txnId, readTs, commitTs, tables, unprotected, applied, how);
   }
 
   /**
@@ -84,6 +94,7 @@ public record StatusRow(
         tables.toArray(new String[0]),
         unprotected.toArray(new String[0]),
         applied,
-        inTransaction);
+        inTransaction,
+        apply);
   }
 }
