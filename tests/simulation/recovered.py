@@ -110,7 +110,7 @@ def _follow_what_moved(observer: Observer, disaster: Disaster, stored: Stored) -
         if key in stored.tables or now not in stored.tables or not each.changes:
             continue
         if now in disaster.written:  # another attempt, which has landed since the strike
-            _follow_attempt(observer, each, now[0])
+            _follow_attempt(observer, disaster, each, now[0])
             continue
         if not (now in disaster.told_by_tables or disaster.unseen):
             raise Violation("recovery", f"{key} moves to {now[0]}, and nobody was told")
@@ -130,19 +130,24 @@ def _follow_what_moved(observer: Observer, disaster: Disaster, stored: Stored) -
         _follow_in_history(observer, each, now[0])
 
 
-def _follow_attempt(observer: Observer, entry: Logged, now_ts: int) -> None:
+def _follow_attempt(observer: Observer, disaster: Disaster, entry: Logged, now_ts: int) -> None:
     """
-    Let another attempt of a transaction stand in the log for the one that the model knows.
+    Let another attempt of a transaction stand in the log for the one that tables show.
 
-    Tables that show the latter show it until then, if it was earlier, and from a recovery on, if it
-    was later: between, they can be read no more.
+    They show that until then, if it was earlier, and from a recovery on, if it was later: between,
+    they can be read no more. One that no table shows is gone.
     """
+    shown = [_shows(observer, entry, table["uuid"]) for table in entry.tables]
+    if not any(shown):
+        return
+    disaster.moved.append(_with_some(entry, [not one for one in shown]))
     del observer.entries[entry.commit_ts]
-    for name in sorted(entry.names if now_ts > entry.commit_ts else ()):
+    for table in _with_some(entry, shown).tables if now_ts > entry.commit_ts else ():
+        name = observer.stood[entry.commit_ts, table["uuid"]]
         newest = observer.history.newest(name)
-        if newest is not None:
-            observer.history.add(name, replace(newest, ts=now_ts))
-            observer.history.moved.setdefault(name, []).append((entry.commit_ts, now_ts))
+        assert newest is not None
+        observer.history.add(name, replace(newest, ts=now_ts))
+        observer.history.moved.setdefault(name, []).append((entry.commit_ts, now_ts))
     _follow_in_history(observer, entry, now_ts)
 
 
