@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -181,3 +182,106 @@ def test_a_recovery_that_died_after_one_of_the_tables(lake, tried):
     assert ({}, {}) == ((found := _recover(lake)).left, found.broken)
     [log_ts] = _stands_at(lake, tried.txn_id)
     _assert_one(lake, tried, log_ts)
+
+
+@pytest.mark.parametrize("lands", ["before", A, B, COMMITS])
+def test_the_second_attempt_wins_on_a_log_that_was_set_back(lake, lands):
+    """
+    The log's entry stands, and what the tables show moves up to it.
+
+    1. A transaction's first swap wins without an answer, and somebody applies it. 2. The log is set
+    back to before it. 3. The second swap wins there, before a recovery or between two steps of one.
+    """
+    lake.table("a", [1])
+    lake.table("b", [1])
+    before, sent = pointers(lake.catalog), []
+
+    def swap(real):
+        sent.append(real)
+        if len(sent) == 1:
+            real()
+            lake.open(lake.another_catalog()).apply_le()
+            restore(lake.catalog, before, [LOG])
+            lake.clock.ahead_ms += _APART_MS
+        elif lands == "before":
+            return real()
+        raise OSError("no answer")
+
+    catalog = Wrapped(lake.another_catalog(), swap)
+    if lands == "before":
+        txn_id = _append(lake, 3, catalog)
+        found = _recover(lake)
+    else:
+        with pytest.raises(txns.CommitStateUnknown):
+            _append(lake, 3, catalog, txn_id="mine")
+        txn_id = "mine"
+        found = _recover(lake, _Between(lake.another_catalog(), lands, sent[1]))
+    summaries = (each.summary for each in lake.catalog.load_table("shop.a").metadata.snapshots)
+    shown_ts = min(
+        int(each["txns.commit-ts"]) for each in summaries if each["txns.txn-id"] == txn_id
+    )
+    assert ({}, {}) == (found.left, found.broken)
+    assert ([], []) == (found.found.told_by_tables, found.found.passed_over)
+    [log_ts] = _stands_at(lake, txn_id)
+    assert shown_ts < log_ts
+    lake.values = [1, 3]
+    _assert_one(lake, Tried(txn_id, shown_ts, log_ts, sent[0], before, before), log_ts)
+
+
+def test_an_abort_above_what_tables_show(lake):
+    """
+    What they show is committed, and its id counts: it moves above the abort.
+
+    1. A try commits, and is applied. 2. The log is set back to before it. 3. Another try under its
+    id is told a conflict, and leaves an abort, at a later timestamp.
+    """
+    for name in ("a", "b", "c"):
+        lake.table(name, [1])
+    before = pointers(lake.catalog)
+    _append(lake, 3, txn_id="mine")
+    restore(lake.catalog, before, [LOG])
+    lake.clock.ahead_ms += _APART_MS
+    handle = lake.open(lake.another_catalog())
+    again = handle.begin(txn_id="mine")
+    again.load_table("shop.c").delete("id == 1")
+    handle.catalog().load_table("shop.c").append(rows(2))
+    with pytest.raises(txns.Conflict):
+        again.commit()
+    abort_ts = handle.upper
+    found = _recover(lake)
+    assert ({}, {}) == (found.left, found.broken)
+    assert ["mine"] == [one.txn_id for one in found.found.told_by_tables]
+    assert [abort_ts, found.found.upper] == _stands_at(lake, "mine")
+    handle = lake.open(lake.another_catalog())
+    assert found.found.upper == handle.begin(txn_id="mine").committed.commit_ts
+    for name in TABLES:
+        assert [1, 3] == ids(handle.snapshot().load_table(name))
+    assert [] == check_all(handle.parts).violations
+    assert [] == _recover(lake).found.told_by_tables
+    assert [] == check_all(lake.open(lake.another_catalog()).parts).violations
+
+
+def test_an_id_that_was_used_again_after_its_retention(lake):
+    """It is another transaction's, and is told at its own timestamp."""
+    lake.table("a", [1])
+    lake.table("b", [1])
+    _append(lake, 2, txn_id="mine")
+    assert lake.open().tidy()
+    [first_ts] = _stands_at(lake, "mine")
+    lake.clock.ahead_ms += 8 * 24 * 60 * 60_000
+    _append(lake, 4)
+    before = pointers(lake.catalog)
+    _append(lake, 3, txn_id="mine")
+    ts = lake.open().upper
+    restore(lake.catalog, before, [LOG])
+    kept = Path(before[LOG].removeprefix("file://"))
+    for path in kept.parent.glob("*.metadata.json"):
+        if path != kept:
+            path.unlink()
+    assert ({}, {}) == ((found := _recover(lake)).left, found.broken)
+    assert ["mine"] == [one.txn_id for one in found.found.told_by_tables]
+    assert [first_ts, ts] == _stands_at(lake, "mine")
+    handle = lake.open(lake.another_catalog())
+    assert [1, 2, 4] == ids(handle.snapshot(ts - 1).load_table("shop.a"))
+    assert [1, 2, 3, 4] == ids(handle.snapshot().load_table("shop.a"))
+    assert [] == check_all(handle.parts).violations
