@@ -104,12 +104,13 @@ def _follow_what_moved(observer: Observer, disaster: Disaster, stored: Stored) -
     They are in the archive with the tables that show them, and a recovery has said so, if it came
     to. What a table was from their own `commit_ts` on it is still.
     """
-    taken = {ts for ts, _txn_id in stored.tables}
-    under = {txn_id: ts for ts, txn_id in sorted(stored.tables)}
+    under = {txn_id: ts for (ts, txn_id), tables in sorted(stored.tables.items()) if tables}
     for ts, each in sorted(observer.entries.items()):
         key, now = (ts, each.txn_id), (under.get(each.txn_id, 0), each.txn_id)
-        stands = key in stored.tables or ts not in taken or now[0] <= ts
-        if stands or not each.changes or now in disaster.written:
+        if key in stored.tables or now not in stored.tables or not each.changes:
+            continue
+        if now in disaster.written:  # another attempt, which has landed since the strike
+            _follow_attempt(observer, disaster, each, now[0])
             continue
         if not (now in disaster.told_by_tables or disaster.unseen):
             raise Violation("recovery", f"{key} moves to {now[0]}, and nobody was told")
@@ -126,10 +127,35 @@ def _follow_what_moved(observer: Observer, disaster: Disaster, stored: Stored) -
             assert newest is not None
             observer.history.add(name, replace(newest, ts=now[0]))
             observer.history.moved.setdefault(name, []).append((ts, now[0]))
-        for attempt in observer.history.same_txn(each.txn_id):
-            if attempt.logged_ts == ts:
-                attempt.logged_ts = now[0]
-                attempt.acknowledged = attempt.acknowledged and now[0]
+        _follow_in_history(observer, each, now[0])
+
+
+def _follow_attempt(observer: Observer, disaster: Disaster, entry: Logged, now_ts: int) -> None:
+    """
+    Let another attempt of a transaction stand in the log for the one that tables show.
+
+    They show that until then, if it was earlier, and from a recovery on, if it was later: between,
+    they can be read no more. One that no table shows is gone.
+    """
+    shown = [_shows(observer, entry, table["uuid"]) for table in entry.tables]
+    if not any(shown):
+        return
+    disaster.moved.append(_with_some(entry, [not one for one in shown]))
+    del observer.entries[entry.commit_ts]
+    for table in _with_some(entry, shown).tables if now_ts > entry.commit_ts else ():
+        name = observer.stood[entry.commit_ts, table["uuid"]]
+        newest = observer.history.newest(name)
+        assert newest is not None
+        observer.history.add(name, replace(newest, ts=now_ts))
+        observer.history.moved.setdefault(name, []).append((entry.commit_ts, now_ts))
+    _follow_in_history(observer, entry, now_ts)
+
+
+def _follow_in_history(observer: Observer, entry: Logged, now_ts: int) -> None:
+    for attempt in observer.history.same_txn(entry.txn_id):
+        if attempt.logged_ts in {entry.commit_ts, now_ts}:  # the latter of one that has landed
+            attempt.logged_ts = now_ts
+            attempt.acknowledged = attempt.acknowledged and now_ts
 
 
 def _with_some(entry: Logged, which: list[bool]) -> Logged:

@@ -17,6 +17,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
+from txns._admin.known import Known
 from txns._admin.listing import listed
 from txns._admin.log_versions import Versions, entries_of
 from txns._admin.passed_over import passed_over
@@ -26,6 +27,7 @@ from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
 from txns._log import archive, commit_table
 from txns._log.archive_scan import ArchiveScan
+from txns._log.entry import Kind
 from txns._log.head import head_of
 from txns._log.limits import is_late
 from txns.errors import CorruptLog, InvalidUsage
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._admin.log_versions import EntryId, Known, Version
+    from txns._admin.log_versions import EntryId, Version
     from txns._admin.shown import Shown, ShownTable
     from txns._log.entry import Entry
     from txns._services import Parts
@@ -57,7 +59,8 @@ class FoundLog:
             with the log, the tables were set back, too.
         unknown: Entries of which nobody can tell whether they have committed.
         versions: What storage has of it.
-        moved: To which `commit_ts` in ms entries move that tables show where the log has others.
+        moved: To which `commit_ts` in ms entries move that tables show where the log has others, or
+            that it has at others: also down, then.
         passed_over: Entries of `target` with the tables that lack them, and have gone on without.
     """
 
@@ -83,15 +86,22 @@ class FoundLog:
         return max((each for each in shown if each[0] > above), default=None)
 
     def passed_over_ts(self, table: ShownTable) -> int | None:
-        """Give the least `commit_ts` in ms of what a table is passed over in; None for nothing."""
-        return next(
-            (
-                entry.commit_ts
-                for entry in self.passed_over
-                if any(change.uuid == table.line.uuid for change in entry.changes)
-            ),
-            None,
+        """
+        Give the least `commit_ts` in ms of what a table is passed over in; None for nothing.
+
+        Also of what it shows above where the log has that: from there on it lacks it.
+        """
+        over = [
+            entry.commit_ts
+            for entry in self.passed_over
+            if any(change.uuid == table.line.uuid for change in entry.changes)
+        ]
+        down = (
+            ts
+            for key, ts in self.moved.items()
+            if key in table.entries and ts < key[0] and not is_late(key[0])
         )
+        return min([*over, *(ts for ts in down if not table.line.has_given_up(ts))], default=None)
 
 
 def find(
@@ -119,7 +129,7 @@ def find(
     known = _entries_of(table, shown, gone=bool(above or leaves or beyond))
     if known is None and not above and (tidied := versions.tidied(leaves)):
         above, leaves = [tidied], []
-    lacking = known is None or any(not each.entries.keys() <= known.keys() for each in tables)
+    lacking = known is None or not all(known.has(each) for each in shown)
     if beyond:
         above, leaves = [beyond], versions.standing_on(beyond)
         more = _between(table, versions.metadata(beyond))
@@ -131,8 +141,8 @@ def find(
     else:
         target, has = table.metadata, known
     upper = max(head_of(at_version(table, target)).upper, by_tables.newest)
-    moved_to = moved(tables, has or {}, upper)
-    told = told_by(tables, has or {}, moved_to)
+    moved_to = moved(tables, has or Known(), upper)
+    told = told_by(tables, has or Known(), moved_to)
     taken = target is not table.metadata
     path = above[-1].path if taken else table.metadata_location
     left, unsure = _left_behind(at_version(table, target), versions, path, shown)
@@ -145,7 +155,7 @@ def find(
         unknown=_united(unsure, _brought_in_by(versions, leaves)),
         versions=versions,
         moved=moved_to,
-        passed_over=passed_over([one.line for one in by_tables.tables], at_version(table, target)),
+        passed_over=passed_over(by_tables.tables, at_version(table, target), moved_to),
     )
 
 
@@ -170,20 +180,24 @@ def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | Non
     None where files of the archive are gone, as they may be of a version that was tidied since.
     """
     known: dict[EntryId, frozenset[str] | None] = {}
+    state, aborts = head_of(table).state, set()
     wanted = pa.array(sorted({0 if is_late(ts) else ts for ts, _ in shown}), pa.int64())
     ids = pa.array(sorted({txn_id for _, txn_id in shown}), pa.string())
     scan = ArchiveScan(table, least_ts=wanted[0].as_py() if shown else 0)
     try:
-        for window in scan.oldest_first(("commit_ts", "txn_id", "table_uuid")):
+        for window in scan.oldest_first(("commit_ts", "txn_id", "kind", "table_uuid")):
             named = pc.is_in(window["txn_id"].cast(pa.string()), ids)
             rows = window.filter(pc.or_(pc.is_in(window["commit_ts"], wanted), named))
-            for ts, txn_id, uuid in zip(*rows.to_pydict().values(), strict=True):
+            for ts, txn_id, kind, uuid in zip(*rows.to_pydict().values(), strict=True):
                 known[ts, txn_id] = (known.get((ts, txn_id)) or frozenset()) | {uuid}
+                aborts.update([(ts, txn_id)] if kind == Kind.ABORT.value else [])
     except FileNotFoundError:
         if gone:
             return None
         raise
-    return known | {(one.commit_ts, one.txn_id): None for one in head_of(table).state.entries}
+    known |= {(one.commit_ts, one.txn_id): None for one in state.entries}
+    aborts |= {(one.commit_ts, one.txn_id) for one in state.entries if one.is_abort}
+    return Known(known, frozenset(aborts), state.settings.id_retention_ms)
 
 
 def _left_behind(
@@ -207,8 +221,9 @@ def _left_behind(
         return [], []
     known = _entries_of(table, asked, gone=True)
     if known is None:  # the version that is to stand has files that are gone: its head tells
-        known = {(one.commit_ts, one.txn_id): None for one in head_of(table).state.entries}
-    ids = {txn_id for _, txn_id in (*known, *shown)}
+        standing = head_of(table).state.entries
+        known = Known({(one.commit_ts, one.txn_id): None for one in standing})
+    ids = {txn_id for _, txn_id in (*known.tables, *shown)}
     left, unsure = (
         [one for one in _brought_in_by(versions, chain) if one.txn_id not in ids]
         for chain in chains
@@ -360,10 +375,10 @@ def _to_register(
         return newest
     after = versions.not_before(missing, {each.mark.log_id for each in tables})
     asked = shown | {each.entries[-1] for each in after if each.entries}
-    known = _known_to(parts, versions, newest, asked) or {}
+    known = _known_to(parts, versions, newest, asked) or Known()
     for each in after:
         # One of a swap that was lost has what the log does not have.
-        of_log = versions.is_committed(each, shown) or set(each.entries[-1:]) <= known.keys()
+        of_log = versions.is_committed(each, shown) or set(each.entries[-1:]) <= known.tables.keys()
         if of_log and _known_to(parts, versions, each, shown) is not None:
             return newest if newest_shown > each.upper else each
     return newest

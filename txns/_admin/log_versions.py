@@ -50,9 +50,6 @@ _OTHERS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 EntryId = tuple[int, str]
 """What tells an entry from all others: its `commit_ts` in ms, and its transaction id."""
 
-Known = dict[EntryId, frozenset[str] | None]
-"""Entries that a log has, with the uuids of the tables that its archive has of each; None: all."""
-
 
 @dataclass(frozen=True, slots=True)
 class Version:

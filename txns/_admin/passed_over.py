@@ -7,118 +7,76 @@ was not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from txns._iceberg.snapshots import History
 from txns._log import archive
 from txns._log.archive_scan import ArchiveScan
-from txns._log.entry import APPLIED_KINDS, Kind
 from txns._log.head import head_of
 from txns._log.limits import is_late
-from txns._table import mark as _mark
-from txns._table.logged_state import logged_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
 
+    from txns._admin.line import Line
+    from txns._admin.log_versions import EntryId
+    from txns._admin.shown import ShownTable
     from txns._log.entry import Change, Entry
 
 
-@dataclass(frozen=True)
-class Line:
-    """
-    What `main` of a table has gone through.
-
-    Attributes:
-        uuid: The table's.
-        oldest_ts: The `commit_ts` in ms of the oldest entry that is left on it, or of the newest
-            registration.
-        applied_ts: `txns.applied` in ms.
-        snapshot_ids: All that is left on it, since then.
-        below: What of that lies below the newest entry.
-        given_up: Above which `commit_ts` in ms and below which nothing is left of the table.
-    """
-
-    uuid: str
-    oldest_ts: int
-    applied_ts: int
-    snapshot_ids: frozenset[int]
-    below: frozenset[int]
-    given_up: tuple[tuple[int, int], ...]
-
-    @staticmethod
-    def of(metadata: TableMetadata, mark: _mark.TableMark) -> Line:
-        """Walk it."""
-        main = logged_state(metadata, mark).snapshot
-        line = list(History(metadata).ancestors(main))
-        marks = [at for at in line if _mark.is_ours(at) and _mark.marks(metadata, at)]
-        if marks:  # below it another log may have cared for the table
-            line = [*takewhile(lambda at: at is not marks[0], line), marks[0]]
-        ours = [at for at in line if _mark.is_ours(at)]
-        in_time = [ts for ts in map(_mark.commit_ts_of, ours) if not is_late(ts)]
-        newest = next((at for at in ours[:1] if at not in marks), None)
-        return Line(
-            str(metadata.table_uuid),
-            in_time[-1] if in_time else mark.applied,
-            mark.applied,
-            frozenset(at.snapshot_id for at in line),
-            frozenset(at.snapshot_id for at in (line[line.index(newest) + 1 :] if newest else ())),
-            tuple(
-                (above, _mark.commit_ts_of(at))
-                for at in ours
-                if (above := _mark.lost_above(at)) is not None
-            ),
-        )
-
-    def passes_over(self, entry: Entry, change: Change) -> bool:
-        """Whether a change of an entry is not on it, and can be carried out no more."""
-        ts, kind = entry.commit_ts, entry.kind
-        if change.uuid != self.uuid or kind not in APPLIED_KINDS or ts <= self.oldest_ts:
-            return False
-        if any(above < ts < adopted for above, adopted in self.given_up):
-            return False
-        if change.to_snapshot_id in self.snapshot_ids:
-            return False  # it is on it, at another `commit_ts` where a recovery has moved it
-        if ts <= self.applied_ts:
-            return True
-        return kind not in {Kind.REPAIR, Kind.FORGET} and change.from_snapshot_id in self.below
-
-
-def passed_over(lines: Iterable[Line], version: Table) -> list[Entry]:
+def passed_over(
+    tables: Iterable[ShownTable], version: Table, moved_to: dict[EntryId, int]
+) -> list[Entry]:
     """
     Give what a version of the log has of tables that went on without it.
 
+    What a table shows does not pass it over, be it at an earlier `commit_ts`; what it shows at a
+    later one does: it was not there yet.
+
     Args:
-        lines: The tables'.
+        tables: Which ones.
         version: The commit table as that version is.
+        moved_to: Where in the log that stands what they show, in ms, if elsewhere.
 
     Returns:
         Ascending; each with the changes alone that are passed over. What stands on one of these
         changes is not told.
     """
-    by_uuid = {each.uuid: each for each in lines}
+    by_uuid = {each.line.uuid: each for each in tables}
+    shown_at = {uuid: _shown_at(each, moved_to) for uuid, each in by_uuid.items()}
+
+    def lacks(uuid: str, entry: Entry, change: Change) -> bool:
+        shown_ts = shown_at[uuid].get((entry.commit_ts, entry.txn_id))
+        if shown_ts is None:
+            return by_uuid[uuid].line.passes_over(entry, change)
+        return entry.commit_ts < shown_ts and not by_uuid[uuid].line.has_given_up(entry.commit_ts)
+
     found = []
-    for entry in _entries(version, by_uuid):
+    for entry in _entries(version, [each.line for each in by_uuid.values()]):
         changes = tuple(
-            each
-            for each in entry.changes
-            if each.uuid in by_uuid and by_uuid[each.uuid].passes_over(entry, each)
+            each for each in entry.changes if each.uuid in by_uuid and lacks(each.uuid, entry, each)
         )
         if changes:
             found.append(replace(entry, changes=changes))
     return sorted(found, key=lambda one: one.commit_ts)
 
 
-def _entries(version: Table, by_uuid: dict[str, Line]) -> Iterator[Entry]:
-    if not by_uuid:
+def _shown_at(table: ShownTable, moved_to: dict[EntryId, int]) -> dict[EntryId, int]:
+    """Give at which `commit_ts` in ms a table shows what the log has, first."""
+    found: dict[EntryId, int] = {}
+    for ts, txn_id in sorted(table.entries, reverse=True):
+        shown_ts = 0 if is_late(ts) else ts  # it has moved back, to where it is shown
+        found[moved_to.get((ts, txn_id), ts), txn_id] = shown_ts
+    return found
+
+
+def _entries(version: Table, lines: list[Line]) -> Iterator[Entry]:
+    if not lines:
         return
     yield from head_of(version).state.entries
-    scan = ArchiveScan(version, least_ts=min(each.oldest_ts for each in by_uuid.values()) + 1)
+    scan = ArchiveScan(version, least_ts=min(each.oldest_ts for each in lines) + 1)
     try:
         for window in scan.oldest_first():
             yield from archive.entries_of(window.to_pylist())

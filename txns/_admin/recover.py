@@ -243,7 +243,8 @@ def _begin_epoch(
         behind = [
             each
             for each in by_tables.tables
-            if each.identifier in marked and found.passed_over_ts(each) is not None
+            if each.identifier in marked
+            if found.moved_to(each) or found.passed_over_ts(each) is not None
         ]
         free = _free(parts, found)
         for each in behind:  # somebody has committed since they were marked

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
 
 from txns._admin.inventory import namespaces
+from txns._admin.known import by_id
 from txns._admin.left_care import mark_before_forget
-from txns._admin.passed_over import Line
+from txns._admin.line import Line
 from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import storage_time
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._admin.log_versions import EntryId, Known
+    from txns._admin.known import Known
+    from txns._admin.log_versions import EntryId
     from txns._identifier import Identifier
     from txns._services import Parts
 
@@ -132,7 +134,9 @@ def _shown(
 
 def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, int]:
     """
-    Give where entries stand from now on which tables show where the log has others.
+    Give where entries stand from now on which tables show where the log does not have them.
+
+    The log has others there, or these at another `commit_ts`: of one transaction it has one entry.
 
     Args:
         tables: What they show.
@@ -140,22 +144,39 @@ def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, i
         above: What the new ones are above, in ms.
 
     Returns:
-        By entry, its new `commit_ts` in ms. One that an earlier recovery has moved stays there. So
-        do those of the last year of all go down, whose time was taken back.
+        By entry, its `commit_ts` in ms in the log: that at which it has it, an earlier recovery has
+        moved it to, or other tables show it, newer; else one above all. Those of the last year of
+        all go down, whose time was taken back.
     """
-    taken = {ts for ts, _ in known}
     shown = {key for table in tables for key in table.entries}
-    before = {key for table in tables for key in table.moves}
-    free = {key for key in shown - before if key[0] not in taken and not is_late(key[0])}
-    placed = {txn_id: ts for ts, txn_id in sorted({*known, *free})}
+    shown -= known.tables.keys()
+    free = _free(tables, shown, known)
+    placed = by_id(free)
     found = {}
-    for key in sorted(each for each in shown if each not in free and each not in known):
+    for key in sorted(shown):
         ts, txn_id = key
-        if placed.get(txn_id, 0) < (1 if is_late(ts) else ts):
+        # What moves may stand far above; two uses of one id are as far from each other.
+        most = (ts + known.id_retention_ms,) if key in free else ()
+        stands_at = known.stands_at(key, *most)
+        if stands_at is None:
+            stands_at = known.same(placed, key, *most)
+        if stands_at is None:
             above += 1
-            placed[txn_id] = above
-        found[key] = placed[txn_id]
+            placed.setdefault(txn_id, []).append(above)
+            stands_at = above
+        if stands_at != ts:
+            found[key] = stands_at
     return found
+
+
+def _free(tables: list[ShownTable], shown: set[EntryId], known: Known) -> set[EntryId]:
+    """Give the entries that may stand where tables show them: no log has another one there."""
+    before = {key for table in tables for key in table.moves}
+    return {
+        key
+        for key in shown - before
+        if key[0] not in known.taken and not is_late(key[0]) and not known.aborted_above(key)
+    }
 
 
 def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]) -> list[Entry]:
@@ -166,13 +187,12 @@ def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]
     """
     changes: dict[EntryId, list[Change]] = {}
     forgets: set[EntryId] = set()
-    taken = {ts for ts, _ in known}
     for table in tables:
         newest = {txn_id: ts for ts, txn_id in sorted(table.entries)}
         for (ts, txn_id), change in table.entries.items():
             stands = (moved_to.get((ts, txn_id), ts), txn_id)
-            uuids = known.get(stands, frozenset())
-            if uuids is None or change.uuid in uuids or (stands[0] in taken and not uuids):
+            uuids = known.tables.get(stands, frozenset())
+            if uuids is None or change.uuid in uuids or (stands[0] in known.taken and not uuids):
                 continue
             if stands[0] > ts and newest[txn_id] > ts:
                 continue  # an earlier recovery has moved it here

@@ -44,7 +44,7 @@ class LoggedTables:
         ids: Every transaction id that one carries.
         of_uuid: Entries of a table above that, ascending.
         by_ts: Entries with such a `commit_ts`.
-        committed: Those of the ids that snapshots of some table carry which have an entry.
+        committed_ts: Of the ids that snapshots of some table carry the newest entry's, in ms.
         newest: The newest entry of each table that the log names.
         archived_ts: The newest `commit_ts` in ms of what was applied to it and is archived.
     """
@@ -54,7 +54,7 @@ class LoggedTables:
     ids: frozenset[str]
     of_uuid: dict[str, list[Entry]] = field(default_factory=dict)
     by_ts: dict[int, Entry] = field(default_factory=dict)
-    committed: set[str] = field(default_factory=set)
+    committed_ts: dict[str, int] = field(default_factory=dict)
     newest: dict[str, Entry] = field(default_factory=dict)
     archived_ts: dict[str, int] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class LoggedTables:
         if entry.commit_ts in self.stamps:
             self.by_ts[entry.commit_ts] = entry
         if entry.txn_id in self.ids:
-            self.committed.add(entry.txn_id)
+            self.committed_ts[entry.txn_id] = entry.commit_ts
         for change in entry.changes:
             uuid = change.uuid
             self.newest[uuid] = entry
@@ -181,6 +181,13 @@ class _TableCheck:
         mark = _mark.mark_of(metadata)
         self._mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(metadata))
         self._main = logged_state(metadata, self._mark).snapshot
+        line = self._history.ancestors(self._main)
+        self._ours = [each for each in line if _mark.is_ours(each)]
+        self._given_up = [
+            (above, _mark.commit_ts_of(each))
+            for each in self._ours
+            if (above := _mark.lost_above(each)) is not None
+        ]
 
     def lists(self) -> Iterator[Problem]:
         """Check I2: no two snapshots share a manifest list, and the lists are there."""
@@ -216,15 +223,23 @@ class _TableCheck:
             if commit_ts > self._head.upper:
                 continue  # committed since the head was loaded
             entry = self._logged.by_ts.get(commit_ts)
-            taken = entry.txn_id != txn_id if entry else txn_id in footed
-            if taken and txn_id in self._logged.committed:
-                continue  # a recovery has moved it, since both logs had an entry there (9.6)
+            log_ts = self._logged.committed_ts.get(txn_id)
+            if log_ts is not None and (entry is None or entry.txn_id != txn_id):
+                # A recovery has moved it, since the log has another entry there, or has it at
+                # another time (9.6).
+                moved = txn_id in footed or log_ts > commit_ts or self._has_given_up(commit_ts)
+                if entry or moved:
+                    continue
             if entry is None or entry.txn_id != txn_id:
                 yield "I9", f"{at} is of {txn_id} at {commit_ts}, which has not committed"
             elif all(change.uuid != self._uuid for change in entry.changes):
                 yield "I9", f"{at} is of {txn_id}, which did not write this table"
             if not self._acceptable(snapshot, commit_ts):
                 yield "I7", f"{at} is of {snapshot.timestamp_ms}, its commit_ts is {commit_ts}"
+
+    def _has_given_up(self, ts: int) -> bool:
+        """Whether nothing is left of what the table was at a `commit_ts` in ms."""
+        return any(above < ts < adopted for above, adopted in self._given_up)
 
     def _registration_id(self, snapshot: Snapshot) -> str:
         return derived_id("register", self._uuid, snapshot.snapshot_id)
@@ -244,7 +259,7 @@ class _TableCheck:
 
     def order(self) -> Iterator[Problem]:
         """Check I4 and I5: `main` went through every change in order, up to `txns.applied`."""
-        ours = [each for each in self._history.ancestors(self._main) if _mark.is_ours(each)]
+        ours = self._ours
         for newer, older in pairwise(ours):
             if _mark.marks(self._metadata, newer):
                 continue  # below it another log may have cared for the table, or one set back since
@@ -261,13 +276,8 @@ class _TableCheck:
             )
         oldest = _mark.commit_ts_of(ours[-1]) if ours else self._mark.applied
         present = {each.snapshot_id for each in ours}
-        given_up = [
-            (above, _mark.commit_ts_of(each))
-            for each in ours
-            if (above := _mark.lost_above(each)) is not None
-        ]
         for entry, change in self._logged.changes(self._uuid, oldest, self._mark.applied):
-            if any(above < entry.commit_ts < adopted for above, adopted in given_up):
+            if self._has_given_up(entry.commit_ts):
                 continue
             if change.to_snapshot_id not in present:
                 words = f"the change at {entry.commit_ts} (snapshot {change.to_snapshot_id})"

@@ -29,6 +29,7 @@ import org.apache.iceberg.TableMetadata;
  * @param snapshotIds all that is left on it, since then
  * @param late what of that is of the last year of all, but for a registration's
  * @param below what of that lies below the newest entry
+ * @param shown which entries it shows, but for those of the last year of all
  * @param givenUp what nothing is left of
  */
 record Line(
@@ -38,7 +39,11 @@ record Line(
     Set<Long> snapshotIds,
     Set<Long> late,
     Set<Long> below,
+    Set<Shown> shown,
     List<Gap> givenUp) {
+
+  /** What a table shows of an entry: its {@code commit_ts} in ms, and its transaction id. */
+  record Shown(long ts, String txnId) {}
 
   /** Above which {@code commit_ts} in ms and below which nothing is left of a table. */
   record Gap(long above, long below) {
@@ -78,6 +83,11 @@ record Line(
                 .filter(one -> Limits.isLate(OurSnapshots.commitTs(one)))
                 .toList()),
         ids(line.subList(above, line.size())),
+        ours.stream()
+            .filter(one -> !OurSnapshots.marks(metadata, one) && !OurSnapshots.isPassing(one))
+            .map(one -> new Shown(OurSnapshots.commitTs(one), OurSnapshots.txnId(one)))
+            .filter(one -> !Limits.isLate(one.ts()))
+            .collect(Collectors.toSet()),
         gaps(ours));
   }
 
@@ -96,9 +106,9 @@ record Line(
   }
 
   /**
-   * The entries that are on it, and that a recovery has moved past what it shows: at their {@code
-   * commit_ts} the log had others. It shows all of them. Of one whose time was taken back those
-   * that are late there.
+   * The entries that it shows at earlier {@code commit_ts}: there the log had others, and a
+   * recovery has moved them, or the log has them later itself. Of one whose time was taken back
+   * those that are late there.
    */
   List<Entry> moved(List<Entry> entries) {
     Set<Long> ids = isLate() ? late : snapshotIds;
@@ -108,7 +118,10 @@ record Line(
             entry ->
                 entry.changes().stream()
                     .filter(change -> change.uuid().equals(uuid))
-                    .anyMatch(change -> ids.contains(change.toSnapshotId())))
+                    .anyMatch(
+                        change ->
+                            ids.contains(change.toSnapshotId())
+                                || shownElsewhere(entry, entries).isPresent()))
         .toList();
   }
 
@@ -125,20 +138,52 @@ record Line(
   /** The least {@code commit_ts} in ms of the entries that pass it over; empty for none. */
   OptionalLong passedOverTs(List<Entry> entries) {
     return entries.stream()
-        .filter(entry -> entry.changes().stream().anyMatch(change -> passesOver(entry, change)))
+        .filter(
+            entry ->
+                entry.changes().stream().anyMatch(change -> passesOver(entry, change, entries)))
         .mapToLong(Entry::commitTs)
         .min();
   }
 
-  /** Whether a change of an entry is not on it, and can be carried out no more. */
-  private boolean passesOver(Entry entry, Change change) {
+  /**
+   * Whether it shows an entry at a later {@code commit_ts} than the log, of which that one stands.
+   */
+  boolean showsLater(List<Entry> entries) {
+    return entries.stream()
+        .anyMatch(entry -> shownElsewhere(entry, entries).orElse(0) > entry.commitTs());
+  }
+
+  /**
+   * At which {@code commit_ts} in ms it shows an entry, where the log does not have it: of another
+   * attempt. What the log has at both is of two transactions, long after each other.
+   */
+  private OptionalLong shownElsewhere(Entry entry, List<Entry> entries) {
+    return shown.stream()
+        .filter(one -> one.txnId().equals(entry.txnId()))
+        .filter(
+            one ->
+                entries.stream()
+                    .noneMatch(
+                        other -> other.commitTs() == one.ts() && other.txnId().equals(one.txnId())))
+        .mapToLong(Shown::ts)
+        .min();
+  }
+
+  /**
+   * Whether a change of an entry is not on it, and can be carried out no more; or is on it later
+   * than the log has it, which it lacks until then.
+   */
+  private boolean passesOver(Entry entry, Change change, List<Entry> entries) {
     long ts = entry.commitTs();
     if (!change.uuid().equals(uuid)
         || !entry.kind().isApplied() // an archived one has no payload
         || ts <= oldestTs
-        || snapshotIds.contains(change.toSnapshotId())
         || givenUp.stream().anyMatch(gap -> gap.has(ts))) {
       return false;
+    }
+    OptionalLong elsewhere = shownElsewhere(entry, entries);
+    if (elsewhere.isPresent() || snapshotIds.contains(change.toSnapshotId())) {
+      return elsewhere.orElse(0) > ts;
     }
     boolean ends = entry.kind() == EntryKind.REPAIR || entry.kind() == EntryKind.FORGET;
     return ts <= appliedTs || !ends && below.contains(change.fromSnapshotId());

@@ -98,7 +98,8 @@ public final class TableRecovery {
     List<Entry> moved = line.moved(logged);
     // A late registration shows nothing that the log could lack.
     boolean registered = !belongs && line.isLate() && line.late().isEmpty();
-    if (moved.isEmpty() && !registered && !tables.hasShown(base, mark, head)) {
+    boolean elsewhere = !moved.isEmpty() || line.showsLater(logged);
+    if (!elsewhere && !registered && !tables.hasShown(base, mark, head)) {
       throw TxnException.corruptLog(
           "the log lacks what the table shows: run `txns recover` first; table=`"
               + identifier

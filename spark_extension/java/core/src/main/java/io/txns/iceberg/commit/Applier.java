@@ -222,10 +222,11 @@ public final class Applier {
         return;
       }
       TableMetadata base = real.current();
+      long applied = TableMark.applied(base);
       List<LoggedChange> left =
           run.stream()
               .filter(change -> change.change().uuid().equals(base.uuid()))
-              .filter(change -> change.commitTs() > TableMark.applied(base))
+              .filter(change -> change.commitTs() > applied)
               .takeWhile(one -> isItsOwn(table, base, log.request(one).updates()))
               .toList();
       if (!left.isEmpty() && !OutstandingBranch.isKept(base, left)) {

@@ -35,7 +35,7 @@ public final class OurSnapshots {
   }
 
   /** Whether one of ours is inside a change, or of another branch: no state of main. */
-  static boolean isPassing(Snapshot snapshot) {
+  public static boolean isPassing(Snapshot snapshot) {
     return snapshot.summary().containsKey(TableMark.SNAPSHOT_PASSING);
   }
 
@@ -88,7 +88,7 @@ public final class OurSnapshots {
     return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
   }
 
-  static String txnId(Snapshot snapshot) {
+  public static String txnId(Snapshot snapshot) {
     return snapshot.summary().get(TableMark.SNAPSHOT_TXN_ID);
   }
 

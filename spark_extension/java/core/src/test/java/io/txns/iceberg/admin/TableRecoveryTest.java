@@ -186,6 +186,39 @@ class TableRecoveryTest extends TwoTables {
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
   }
 
+  /**
+   * An attempt of before lands on a log that was set back, and the table shows the one after it:
+   * the log's stands, and the table shows it from its recovery on.
+   */
+  @Test
+  void aTableThatShowsALaterAttemptThanTheLog() throws IOException {
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    long before = handle.upper();
+    String version = log.operations().current().metadataFileLocation();
+    append(ours.loadTable(id("shop.c")), 6);
+    shown = outside.loadTable(id("shop.c")).currentSnapshot();
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), version);
+    long firstTs = commitTs(shown) - 1;
+    assertThat(firstTs).isGreaterThan(before);
+    recoverLog(firstTs, commitTs(shown));
+
+    long upper = lake.open().recover(id("shop.c"));
+    assertThat(lake.open().recover(id("shop.c"))).isEqualTo(upper).isGreaterThan(commitTs(shown));
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L);
+    TxnHandle again = lake.open();
+    for (long ts = firstTs; ts <= commitTs(shown); ts++) {
+      Transaction old = again.begin(BeginOptions.defaults().withAsOf(ts));
+      assertThatThrownBy(() -> again.catalog(() -> old).loadTable(id("shop.c")))
+          .isInstanceOf(TxnException.class)
+          .hasMessageContaining("too old");
+    }
+    append(again.catalog(() -> null).loadTable(id("shop.c")), 7);
+    assertThat(again.tidy()).isPositive();
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L, 7L);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
+  }
+
   /** It would become the log's with that. */
   @Test
   void whatAStrangerWroteSinceIsSetAsideFirst() throws IOException {

@@ -48,6 +48,9 @@ final class Mutations {
   static final String WATCHED = "watched";
 
   private static final String DUE_CHANGES = "List changes(Head, TableIdentifier, TableOperations)";
+  private static final String DUE_WHOLE =
+      "TableOperations whole(TableIdentifier, LoggedChange, Head)";
+  private static final String APPLIED = "TableMark: long applied(TableMetadata)";
   private static final String RESTAGED =
       "StagedTable restaged(CommitRequest, Head, StagedTable, Winner, Leftovers)";
   private static final String SET_PROPERTIES =
@@ -74,7 +77,23 @@ final class Mutations {
               method(
                   "commit.Applier",
                   "boolean isMoot(LoggedChange, TableIdentifier, TableMetadata)",
-                  (original, a) -> hasSnapshot((TableMetadata) a[3], (LoggedChange) a[1]))),
+                  (original, a) -> hasSnapshot((TableMetadata) a[3], (LoggedChange) a[1])),
+              call(
+                  "commit.Applier",
+                  "TableMark markToApply(LoggedChange, TableIdentifier, TableMetadata, boolean)",
+                  APPLIED,
+                  answer(0L)),
+              call(
+                  "commit.Applier",
+                  "void keepReachable(TableIdentifier, List)",
+                  APPLIED,
+                  answer(0L)),
+              call("commit.DueTables", DUE_WHOLE, APPLIED, answer(0L)),
+              call(
+                  "commit.DueTables",
+                  "boolean isOlder(TableMetadata, Head)",
+                  "TableMark: List outstanding(TableMetadata, Head)",
+                  (original, a) -> changes((TableMetadata) a[0], (Head) a[1]))),
           Mutation.of(
               "apply_out_of_order",
               "entries are applied in the order of the log (I5)",
@@ -355,6 +374,11 @@ final class Mutations {
   private static boolean hasSnapshot(TableMetadata metadata, LoggedChange logged) {
     Long to = logged.change().toSnapshotId();
     return to != null && metadata.snapshot(to) != null;
+  }
+
+  /** What a head holds for a table, whatever has been applied of it. */
+  private static List<LoggedChange> changes(TableMetadata metadata, Head head) {
+    return head.state().changes(metadata.uuid(), 0, head.upper());
   }
 
   private static TxnException conflict(String txnId) {
