@@ -210,7 +210,7 @@ def _by_kind(seen: Sequence[tuple[str, int]]) -> Counter[str]:
 def registered(folder: Path, size: int, most: int) -> Lake:
     """Give a lake with as many tables; the log's rows are as many in each of these lakes."""
     catalog, handle = open_lake(folder)
-    names = _create(handle, size)
+    names = _create(catalog, size)
     add_archive(handle.parts, most - size)
     assert len(catalog.list_tables("shop")) == size
     if size <= _CHECKED_TABLES:
@@ -222,8 +222,8 @@ def registered(folder: Path, size: int, most: int) -> Lake:
 
 def past(folder: Path, size: int, _most: int) -> Lake:
     """Give a lake with as many transactions in its archive."""
-    _, handle = open_lake(folder)
-    names = _create(handle, 2)
+    catalog, handle = open_lake(folder)
+    names = _create(catalog, 2)
     add_archive(handle.parts, size - len(names))
     _assert_archived(handle, size)
     _check(handle, tables=2)
@@ -233,8 +233,8 @@ def past(folder: Path, size: int, _most: int) -> Lake:
 
 def at_once(folder: Path, size: int, most: int) -> Lake:
     """Give a lake whose transactions have as many tables, of those that all these lakes have."""
-    _, handle = open_lake(folder)
-    names = _create(handle, most)
+    catalog, handle = open_lake(folder)
+    names = _create(catalog, most)
     _check(handle, tables=most)
     handle.close()
     return Lake(folder, [names[:size]]).opened()
@@ -247,7 +247,7 @@ def snapshots(folder: Path, size: int, most: int, turns: int) -> Lake:
     The protocol put them there, in one apply; the log's rows are as many in each of these lakes.
     """
     catalog, handle = open_lake(folder)
-    names = _create(handle, turns)
+    names = _create(catalog, turns)
     for name in names:
         # Its creation left it one.
         if size > 1:
@@ -266,7 +266,7 @@ def snapshots(folder: Path, size: int, most: int, turns: int) -> Lake:
 def head(folder: Path, size: int, _most: int) -> Lake:
     """Give a lake with as many entries in its head, of a table that a stranger drops then."""
     catalog, handle = open_lake(folder)
-    names = _create(handle, 2)
+    names = _create(catalog, 2)
     catalog.create_table(STUCK, ROW.schema)
     handle.register(STUCK)
     handle.tidy()
@@ -282,22 +282,24 @@ def head(folder: Path, size: int, _most: int) -> Lake:
 
 def sessions(folder: Path, size: int, most: int) -> Lake:
     """Give a lake with as many sessions, each with a handle and a table of its own."""
-    _, handle = open_lake(folder)
-    names = _create(handle, most)
+    catalog, handle = open_lake(folder)
+    names = _create(catalog, most)
     _check(handle, tables=most)
     handle.close()
     crowd = [Session(folder) for _ in range(size)]
     return Crowd(folder, [[name] for name in names[:size]], crowd, outsider=Session(folder))
 
 
-def _create(handle: txns.Handle, count: int) -> list[str]:
-    """Make tables under care, many in one transaction; give their names."""
+def _create(catalog: SqlCatalog, count: int) -> list[str]:
+    """Make tables under care, many in one transaction that moves them all; give their names."""
     names = [f"shop.t{number}" for number in range(count)]
+    handle = txns.open(catalog, apply="atomic")
     for start in range(0, count, _CREATED_AT_ONCE):
         with handle.begin() as txn:
             for name in names[start : start + _CREATED_AT_ONCE]:
                 txn.create_table(name, ROW.schema)
         handle.tidy()
+    handle.close()
     return names
 
 
