@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -94,3 +96,24 @@ def test_reading_what_has_not_moved_reads_no_metadata(lake, names):
     statements, read, _ = counted.of(read_all)
     assert ["SELECT"] * 4 == statements
     assert "metadata" not in kinds(read)
+
+
+def test_the_bytes_that_are_counted_are_those_of_the_files(lake, names):
+    counted = Counted(lake, apply="atomic")
+    append_all(lake.open(apply="atomic"), names[:1], 2)
+    counted.of(lambda: append_all(counted.handle, names[:1], 3))
+    assert _sizes(CountingIO.written) == _by_file(CountingIO.bytes_written)
+    whole = [path for path in CountingIO.read if kind(path) != "data"]
+    assert _sizes(whole) == _by_file(CountingIO.bytes_read)
+    assert any(kind(path) == "metadata" for path in whole)
+
+
+def _sizes(paths: list[str]) -> dict[str, int]:
+    return {path: Path(path.removeprefix("file://")).stat().st_size for path in paths}
+
+
+def _by_file(seen: list[tuple[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for path, count in seen:
+        found[path] += count
+    return dict(found)
