@@ -44,11 +44,17 @@ _ENGINE = "txns 0.1.0 (Python 3.11.9, pyiceberg 0.12.0)"
 def open_lake(folder: Path) -> tuple[SqlCatalog, txns.Handle]:
     """Open the SQLite catalog of a folder; it is made where it is not there."""
     folder.mkdir(exist_ok=True, parents=True)
-    catalog = SqlCatalog(
-        "lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/files"
-    )
+    catalog = SqlCatalog("lake", **properties_of(folder))
     catalog.create_namespace_if_not_exists("shop")
     return catalog, txns.open(catalog, apply="inline")
+
+
+def properties_of(folder: Path) -> dict[str, str]:
+    """Give the properties of the catalog of a folder."""
+    return {
+        "uri": f"sqlite:///{folder}/catalog.db?timeout=60",  # whoever waits, waits in a queue
+        "warehouse": f"file://{folder}/files",
+    }
 
 
 def make_lake(folder: Path, *, archived: int, standing: int) -> None:
@@ -67,7 +73,7 @@ def make_lake(folder: Path, *, archived: int, standing: int) -> None:
     handle.tidy()
     add_archive(handle.parts, archived)
     if standing:
-        add_standing(handle, standing)
+        add_standing(handle, STUCK, standing)
         catalog.drop_table(STUCK)
     handle.close()
 
@@ -124,11 +130,15 @@ def _uuid_v7_at(ms: int) -> uuid.UUID:
     return uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def add_standing(handle: txns.Handle, count: int) -> None:
-    """Add entries of one table to the head: the first is a transaction's, the others like it."""
+def add_standing(handle: txns.Handle, name: str, count: int) -> None:
+    """
+    Add entries of one table to the head: the first is a transaction's, the others like it.
+
+    Each leaves the table with one row, and with a snapshot more.
+    """
     parts = handle.parts
     txn = handle.begin()
-    txn.load_table(STUCK).append(ROW)
+    txn.load_table(name).append(ROW)
     txn.commit_at()
     head = parts.log.load()
     entries = list(_like(head.state.entries[-1], parts, count - 1))

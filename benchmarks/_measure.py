@@ -9,18 +9,19 @@ interval that a bootstrap gives. Nothing here asserts on time.
 from __future__ import annotations
 
 import json
+import math
 import random
 import statistics
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Unit = Literal["ratio", "share", "ms", "MiB", "1/s", "count"]
+Unit = Literal["ratio", "share", "ms", "MiB", "1/s", "count", "exponent"]
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 _RESAMPLES = 2000
@@ -37,7 +38,7 @@ class Metric:
     Attributes:
         metric: What was measured.
         value: The median.
-        unit: "ratio", "share", "ms", "MiB", "1/s" or "count".
+        unit: "ratio", "share", "ms", "MiB", "1/s", "count" or "exponent".
         target: What it should be at most (or at least); None if nobody has set one.
         better: Whether a lower or a higher value is better.
         against: What it is compared with.
@@ -112,6 +113,49 @@ def ratio(
     return _metric(metric, ratios, unit=unit, against=against, target=target)
 
 
+def rate_ratio(
+    metric: str,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    *,
+    against: str,
+    target: float | None,
+) -> Metric:
+    """Return how many times their rates ours are, more being better: the median over the turns."""
+    made = ratio(metric, ours, theirs, against=against, target=target)
+    return replace(made, better="higher")
+
+
+def exponent(
+    metric: str,
+    sizes: Sequence[int],
+    turns: Sequence[Sequence[float]],
+    *,
+    against: str,
+    target: float | None,
+) -> Metric:
+    """
+    Return how something grows with a size: as which power of it, the median over the turns.
+
+    Args:
+        metric: What was measured.
+        sizes: Ascending; 0 counts as 1.
+        turns: Of each turn, what came out for each size; less than 1 counts as 1.
+        against: What it is compared with.
+        target: What the exponent should be at most.
+    """
+    slopes = [slope(sizes, turn) for turn in turns]
+    return _metric(metric, slopes, unit="exponent", against=against, target=target)
+
+
+def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """Fit a line to logarithms, by least squares, and give its slope."""
+    fitted = statistics.linear_regression(
+        [math.log(max(size, 1)) for size in sizes], [math.log(max(value, 1)) for value in values]
+    )
+    return fitted.slope
+
+
 def milliseconds(metric: str, seconds: Sequence[float], *, against: str) -> Metric:
     """Return a time by itself, for orientation; it has no target."""
     return _metric(metric, [1000 * s for s in seconds], unit="ms", against=against, target=None)
@@ -137,13 +181,13 @@ def _metric(
     digits = 1 if unit == "ms" else 4
     return Metric(
         metric=metric,
-        value=round(statistics.median(values), digits),
+        value=round(statistics.median(values), digits) + 0.0,  # none is -0
         unit=unit,
         target=target,
         better="lower",
         against=against,
-        low=round(low, digits),
-        high=round(high, digits),
+        low=round(low, digits) + 0.0,
+        high=round(high, digits) + 0.0,
         turns=len(values),
     )
 
@@ -163,14 +207,19 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
     return medians[int(tail * _RESAMPLES)], medians[int((1 - tail) * _RESAMPLES) - 1]
 
 
-def write(name: str, metrics: Sequence[Metric]) -> None:
-    """Print the figures and write them to results/NAME.json."""
+def show(metrics: Sequence[Metric]) -> None:
+    """Print the figures."""
     width = max(len(metric.metric) for metric in metrics)
     print(f"\n{'':<{width}}   median  [95 % interval]    target")
     for one in metrics:
         target = "-" if one.target is None else f"{one.target:g}"
         interval = f"[{one.low:g}, {one.high:g}]"
         print(f"{one.metric:<{width}}  {one.value:7g}  {interval:<18} {target:>7}  {one.unit}")
+
+
+def write(name: str, metrics: Sequence[Metric]) -> None:
+    """Print the figures and write them to results/NAME.json."""
+    show(metrics)
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / f"{name}.json"
     path.write_text(json.dumps([asdict(metric) for metric in metrics], indent=2) + "\n")

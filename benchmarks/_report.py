@@ -27,7 +27,7 @@ are shared and noisy, so what counts are ratios: both ways take turns in one run
 one ratio, and the figure is the median of these with its 95 % interval. A time by itself is for
 orientation. Where a figure misses its target, it says so.
 """
-_UNITS = {"ratio": "x", "share": "of it", "count": ""}
+_UNITS = {"ratio": "x", "share": "of it", "count": "", "exponent": ""}
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ import duckdb_extension_postgres_scanner
 import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
+from _duck import connect
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 SCHEMA = pa.schema([("process", pa.int64()), ("number", pa.int64())])
-_EXTENSIONS = (duckdb_extension_postgres_scanner, duckdb_extension_ducklake)
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,7 @@ class DuckLake(Way):
         return found
 
     def _attached(self) -> duckdb.DuckDBPyConnection:
-        lake = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        lake.execute("SET enable_progress_bar = false")
-        for extension in _EXTENSIONS:
-            [file] = Path(extension.__path__[0]).rglob("*.duckdb_extension")
-            lake.execute(f"LOAD '{file}'")
+        lake = connect(duckdb_extension_postgres_scanner, duckdb_extension_ducklake)
         place = self.place
         where = f"dbname={place.database} host={place.socket_folder} user=postgres"
         options = f"DATA_PATH '{place.folder}/', DATA_INLINING_ROW_LIMIT 0"

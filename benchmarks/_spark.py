@@ -1,7 +1,8 @@
 """
 Spark sessions for the benchmarks: catalogs of transactions, and plain Iceberg beside them.
 
-Every catalog is SQLite and local files in a folder of its own, and none keeps tables cached.
+Every catalog is local files in a folder of its own, with SQLite or a database that is named, and
+none keeps tables cached.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 import txns_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 PLAIN = "plain"
@@ -25,6 +26,7 @@ def start(
     folder: Path,
     catalogs: dict[str, dict[str, str]],
     config: Mapping[str, str] | None = None,
+    uri_of: Callable[[str], str] | None = None,
 ) -> SparkSession:
     """
     Start Spark with the catalog `plain` and some of ours, each with a namespace `db`.
@@ -34,6 +36,7 @@ def start(
         folder: Where the catalogs and their files go.
         catalogs: Options of our catalogs, by their names.
         config: More of Spark's options.
+        uri_of: Gives JDBC's URI of a catalog's database, by its name; SQLite where it is not given.
     """
     builder = (
         SparkSession.builder.master("local[2]")
@@ -46,9 +49,14 @@ def start(
     )
     for catalog, options in catalogs.items():
         builder = txns_spark.configure(
-            builder, catalog=catalog, warehouse=str(folder / catalog), **options
+            builder,
+            catalog=catalog,
+            uri=uri_of and uri_of(catalog),
+            warehouse=str(folder / catalog),
+            **options,
         )
-    for key, value in {**_plain(folder / PLAIN), **(config or {})}.items():
+    plain = _plain(folder / PLAIN, uri_of and uri_of(PLAIN))
+    for key, value in {**plain, **(config or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -57,15 +65,14 @@ def start(
     return spark
 
 
-def _plain(folder: Path) -> dict[str, str]:
+def _plain(folder: Path, uri: str | None) -> dict[str, str]:
     folder.mkdir()
     catalog = f"spark.sql.catalog.{PLAIN}"
+    sqlite = f"jdbc:sqlite:file:{folder}/catalog.db?journal_mode=WAL&busy_timeout=30000"
     return {
         catalog: PLAIN_CLASS,
         f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": (
-            f"jdbc:sqlite:file:{folder}/catalog.db?journal_mode=WAL&busy_timeout=30000"
-        ),
+        f"{catalog}.uri": uri or sqlite,
         f"{catalog}.warehouse": str(folder),
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",

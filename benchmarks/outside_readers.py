@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
 import duckdb_extension_avro
 import duckdb_extension_iceberg
 import pyarrow as pa
+from _duck import connect
 from _measure import Metric, write
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def _lake(server: Postgres, folder: Path, way: str) -> Lake:
 
 
 def _readers(lake: Lake, spark: SparkSession, way: str) -> dict[str, Read]:
-    catalog, duck = lake.catalog(), _duckdb()
+    catalog, duck = lake.catalog(), connect(duckdb_extension_avro, duckdb_extension_iceberg)
     handle = txns.open(lake.catalog())
 
     def by_pyiceberg() -> tuple[int, int]:
@@ -155,14 +155,6 @@ def _readers(lake: Lake, spark: SparkSession, way: str) -> dict[str, Read]:
         "Spark": by_spark,
         "a printed cut": by_cut,
     }
-
-
-def _duckdb() -> duckdb.DuckDBPyConnection:
-    duck = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for extension in (duckdb_extension_avro, duckdb_extension_iceberg):
-        [file] = Path(extension.__path__[0]).rglob("*.duckdb_extension")
-        duck.execute(f"LOAD '{file}'")
-    return duck
 
 
 def _spark(server: Postgres, port: int, lakes: dict[str, Lake]) -> SparkSession:

@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from _measure import Metric, ratio, single, write
+from _measure import Metric, rate_ratio, ratio, single, write
 from _small_writers import WAYS, Place, Way, work
 
 from integration_tests.postgres import Postgres, running_postgres
@@ -101,8 +101,8 @@ def _ratios(cell: str, processes: int, runs: dict[str, Runs]) -> list[Metric]:
     ours = runs["atomic"]
 
     def rates(name: str, target: float | None) -> Metric:
-        made = ratio(f"{cell}: rate", ours.rates, runs[name].rates, against=name, target=target)
-        return _higher(made)
+        theirs = runs[name].rates
+        return rate_ratio(f"{cell}: rate", ours.rates, theirs, against=name, target=target)
 
     p99 = [ours.p99_ms() / runs["DuckLake"].p99_ms()]
     found = [
@@ -114,20 +114,6 @@ def _ratios(cell: str, processes: int, runs: dict[str, Runs]) -> list[Metric]:
     if processes > 1:
         found.append(ratio(f"{cell}: p99", p99, [1.0], against="DuckLake", target=1 / 3))
     return found
-
-
-def _higher(made: Metric) -> Metric:
-    return Metric(
-        made.metric,
-        made.value,
-        made.unit,
-        made.target,
-        "higher",
-        made.against,
-        made.low,
-        made.high,
-        made.turns,
-    )
 
 
 def _tables(sharing: str, process: int) -> list[str]:

@@ -2,59 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFileIO
-from sqlalchemy import event
 
 import txns
+from benchmarks._counted import CountingIO, counted_catalog, kind
 from tests.txns.lake import Lake, ids, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyiceberg.io import InputFile, OutputFile
-
 NAMES = ("a", "b", "c")
-
-
-class CountingIO(PyArrowFileIO):
-    """The real one, which remembers what was read and written."""
-
-    read: ClassVar[list[str]] = []
-    written: ClassVar[list[str]] = []
-
-    def new_input(self, location: str) -> InputFile:
-        self.read.append(location)
-        return super().new_input(location)
-
-    def new_output(self, location: str) -> OutputFile:
-        self.written.append(location)
-        return super().new_output(location)
 
 
 class Counted:
     """A handle of a process of its own, whose round trips are counted."""
 
     def __init__(self, lake: Lake, **options: str) -> None:
-        io = f"{CountingIO.__module__}.{CountingIO.__name__}"
-        catalog = SqlCatalog("lake", **{**lake.catalog.properties, "py-io-impl": io})
+        catalog, self.statements = counted_catalog(lake.catalog.properties)
         self.handle = txns.open(catalog, tidy_after=1000, **options)
-        self.statements: list[str] = []
-        event.listen(catalog.engine, "before_cursor_execute", self._note)
-
-    def _note(self, _connection, _cursor, statement, *_more) -> None:
-        if statement != "SELECT 1":  # who is slow says that it is at work
-            self.statements.append(statement.split()[0])
 
     def of(self, work: Callable[[], None]) -> tuple[list[str], list[str], list[str]]:
         """Give the statements, the files read and those written of some work."""
-        for seen in (self.statements, CountingIO.read, CountingIO.written):
-            seen.clear()
+        self.statements.clear()
+        CountingIO.clear()
         work()
-        return list(self.statements), list(CountingIO.read), list(CountingIO.written)
+        words = [statement.split()[0] for statement in self.statements]
+        return words, list(CountingIO.read), list(CountingIO.written)
 
 
 @pytest.fixture
@@ -70,12 +47,7 @@ def append_all(handle: txns.Handle, names: list[str], value: int) -> None:
 
 def kinds(paths: list[str]) -> list[str]:
     """What files are, by their names."""
-    found = []
-    for path in paths:
-        name = path.rsplit("/", 1)[-1]
-        endings = {".metadata.json": "metadata", ".parquet": "data", "-m0.avro": "manifest"}
-        found.append(next((kind for end, kind in endings.items() if name.endswith(end)), "list"))
-    return sorted(found)
+    return sorted(map(kind, paths))
 
 
 def test_a_transaction_of_three_tables_moves_each_once(lake, names):
@@ -124,3 +96,24 @@ def test_reading_what_has_not_moved_reads_no_metadata(lake, names):
     statements, read, _ = counted.of(read_all)
     assert ["SELECT"] * 4 == statements
     assert "metadata" not in kinds(read)
+
+
+def test_the_bytes_that_are_counted_are_those_of_the_files(lake, names):
+    counted = Counted(lake, apply="atomic")
+    append_all(lake.open(apply="atomic"), names[:1], 2)
+    counted.of(lambda: append_all(counted.handle, names[:1], 3))
+    assert _sizes(CountingIO.written) == _by_file(CountingIO.bytes_written)
+    whole = [path for path in CountingIO.read if kind(path) != "data"]
+    assert _sizes(whole) == _by_file(CountingIO.bytes_read)
+    assert any(kind(path) == "metadata" for path in whole)
+
+
+def _sizes(paths: list[str]) -> dict[str, int]:
+    return {path: Path(path.removeprefix("file://")).stat().st_size for path in paths}
+
+
+def _by_file(seen: list[tuple[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for path, count in seen:
+        found[path] += count
+    return dict(found)
