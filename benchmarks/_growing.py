@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 from _counted import CountingIO, counted_catalog, kind
 from _large_log import ROW, STUCK, add_archive, add_standing, open_lake, properties_of
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetPropertiesUpdate
 
 import txns
 from txns._admin.invariants import check_all
+from txns._log import commit_table
+from txns._table import mark
+from txns._table.replay import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -244,23 +248,20 @@ def snapshots(folder: Path, size: int, most: int, turns: int) -> Lake:
     """
     Give a lake whose tables have as many snapshots, a table for each turn, which adds one.
 
-    The protocol put them there, in one apply; the log's rows are as many in each of these lakes.
+    All are of entries that have left the head; the log's rows are as many in each of these lakes.
     """
     catalog, handle = open_lake(folder)
     names = _create(catalog, turns)
     for name in names:
-        # Its creation left it one.
-        if size > 1:
-            add_standing(handle, name, size - 1)
-            assert handle.apply_le() == []
-            handle.tidy()
+        add_standing(handle, name, size - 1)  # its creation left it one
+        _apply_at_once(catalog, handle, name)
+        assert handle.tidy() == size - 1
         assert len(catalog.load_table(name).metadata.snapshots) == size
     add_archive(handle.parts, turns * (most - size))
     _assert_archived(handle, turns * most)
     _check(handle, tables=turns)
     handle.close()
-    rows = Counter({name: int(size > 1) for name in names})
-    return Lake(folder, [[name] for name in names], expected=rows).opened()
+    return Lake(folder, [[name] for name in names], expected=Counter(names)).opened()
 
 
 def head(folder: Path, size: int, _most: int) -> Lake:
@@ -301,6 +302,25 @@ def _create(catalog: SqlCatalog, count: int) -> list[str]:
         handle.tidy()
     handle.close()
     return names
+
+
+def _apply_at_once(catalog: SqlCatalog, handle: txns.Handle, name: str) -> None:
+    """Apply all entries of a table in one swap, where an applier makes one for each of them."""
+    base = catalog.load_table(name)
+    shown = handle.snapshot().load_table(name).metadata.snapshots
+    renumber = handle.parts.applier.renumber_on_storage(base)
+    here = {each.snapshot_id for each in base.metadata.snapshots}
+    applied = [
+        renumber(each, Numbers(each.sequence_number, None))
+        for each in shown
+        if each.snapshot_id not in here
+    ]
+    updates = (
+        *(AddSnapshotUpdate(snapshot=each) for each in applied),
+        commit_table.main_at(applied[-1].snapshot_id),
+        SetPropertiesUpdate(updates={mark.APPLIED: str(handle.upper)}),
+    )
+    catalog.commit_table(base, (AssertTableUUID(uuid=base.metadata.table_uuid),), updates)
 
 
 def _check(handle: txns.Handle, *, tables: int) -> None:
