@@ -11,14 +11,19 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from _counted import CountingIO, counted_catalog, kind
 from _large_log import ROW, STUCK, add_archive, add_standing, open_lake, properties_of
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetPropertiesUpdate
 
 import txns
 from txns._admin.invariants import check_all
+from txns._log import commit_table
+from txns._table import mark
+from txns._table.replay import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,7 +153,9 @@ class Lake:
 @dataclass
 class Crowd(Lake):
     """
-    A lake in which each session runs a transaction in each turn, on its table, all at once.
+    A lake whose sessions run transactions all at once, each in a thread: one of each table a turn.
+
+    They share the tables, so that what is written is the same, however many they are.
 
     Attributes:
         outsider: Who tidies between turns, so that they meet a head that another has moved.
@@ -157,28 +164,47 @@ class Crowd(Lake):
     outsider: Session = field(kw_only=True)
 
     def turn(self, number: int, profiles: dict[str, Profile] | None = None) -> dict[str, Cost]:
-        """Run a transaction of each session; give what the parts of one cost."""
+        """Run a transaction of each table; give what the parts of one cost."""
         del number, profiles
-        count = len(self.sessions)
-        names = [group[0] for group in self.groups]
+        names = [name for [name] in self.groups]
         costs = {}
-        with ThreadPoolExecutor(count) as pool:
+        begun: dict[str, txns.Transaction] = {}
+        found: dict[str, int] = {}
 
-            def all_of(part: str, work: Callable[..., Any], *args: Sequence[Any]) -> list[Any]:
-                found, cost = _measured(lambda: [*pool.map(work, *args)], self.sessions)
-                costs[part] = cost.share(count)
-                return found
+        def begin(session: Session, name: str) -> None:
+            begun[name] = session.handle.begin()
 
-            begun = all_of(BEGIN, lambda session: session.handle.begin(), self.sessions)
-            found = all_of(READ, _read, self.sessions, names)
-            assert found == [self.expected[name] for name in names], found
-            list(pool.map(lambda txn, name: txn.load_table(name).append(ROW), begun, names))
-            all_of(COMMIT, lambda txn: txn.commit(), begun)
+        def read(session: Session, name: str) -> None:
+            found[name] = _read(session, name)
+
+        def commit(_: Session, name: str) -> None:
+            begun[name].commit()
+
+        with ThreadPoolExecutor(len(self.sessions)) as pool:
+            for part, work in {BEGIN: begin, READ: read, COMMIT: commit}.items():
+                if part == COMMIT:
+                    for name in names:
+                        begun[name].load_table(name).append(ROW)
+                _, cost = _measured(partial(self._each, pool, work, names), self.sessions)
+                costs[part] = cost.share(len(names))
+        assert found == {name: self.expected[name] for name in names}, found
         self.expected.update(names)
         left, cost = _measured(self.outsider.handle.tidy, [self.outsider])
-        assert left == count, left
-        costs[TIDY] = cost.share(count)
+        assert left == len(names), left
+        costs[TIDY] = cost.share(len(names))
         return costs
+
+    def _each(
+        self, pool: ThreadPoolExecutor, work: Callable[[Session, str], None], names: list[str]
+    ) -> None:
+        """Have each session do something with each of its tables."""
+        count = len(self.sessions)
+
+        def all_of(at: int) -> None:
+            for name in names[at::count]:
+                work(self.sessions[at], name)
+
+        list(pool.map(all_of, range(count)))
 
 
 def _read(session: Session, name: str) -> int:
@@ -244,23 +270,20 @@ def snapshots(folder: Path, size: int, most: int, turns: int) -> Lake:
     """
     Give a lake whose tables have as many snapshots, a table for each turn, which adds one.
 
-    The protocol put them there, in one apply; the log's rows are as many in each of these lakes.
+    All are of entries that have left the head; the log's rows are as many in each of these lakes.
     """
     catalog, handle = open_lake(folder)
     names = _create(catalog, turns)
     for name in names:
-        # Its creation left it one.
-        if size > 1:
-            add_standing(handle, name, size - 1)
-            assert handle.apply_le() == []
-            handle.tidy()
+        add_standing(handle, name, size - 1)  # its creation left it one
+        _apply_at_once(catalog, handle, name)
+        assert handle.tidy() == size - 1
         assert len(catalog.load_table(name).metadata.snapshots) == size
     add_archive(handle.parts, turns * (most - size))
     _assert_archived(handle, turns * most)
     _check(handle, tables=turns)
     handle.close()
-    rows = Counter({name: int(size > 1) for name in names})
-    return Lake(folder, [[name] for name in names], expected=rows).opened()
+    return Lake(folder, [[name] for name in names], expected=Counter(names)).opened()
 
 
 def head(folder: Path, size: int, _most: int) -> Lake:
@@ -281,13 +304,13 @@ def head(folder: Path, size: int, _most: int) -> Lake:
 
 
 def sessions(folder: Path, size: int, most: int) -> Lake:
-    """Give a lake with as many sessions, each with a handle and a table of its own."""
+    """Give a lake with as many sessions, each with a handle, which share its tables."""
     catalog, handle = open_lake(folder)
     names = _create(catalog, most)
     _check(handle, tables=most)
     handle.close()
     crowd = [Session(folder) for _ in range(size)]
-    return Crowd(folder, [[name] for name in names[:size]], crowd, outsider=Session(folder))
+    return Crowd(folder, [[name] for name in names], crowd, outsider=Session(folder))
 
 
 def _create(catalog: SqlCatalog, count: int) -> list[str]:
@@ -301,6 +324,25 @@ def _create(catalog: SqlCatalog, count: int) -> list[str]:
         handle.tidy()
     handle.close()
     return names
+
+
+def _apply_at_once(catalog: SqlCatalog, handle: txns.Handle, name: str) -> None:
+    """Apply all entries of a table in one swap, where an applier makes one for each of them."""
+    base = catalog.load_table(name)
+    shown = handle.snapshot().load_table(name).metadata.snapshots
+    renumber = handle.parts.applier.renumber_on_storage(base)
+    here = {each.snapshot_id for each in base.metadata.snapshots}
+    applied = [
+        renumber(each, Numbers(each.sequence_number, None))
+        for each in shown
+        if each.snapshot_id not in here
+    ]
+    updates = (
+        *(AddSnapshotUpdate(snapshot=each) for each in applied),
+        commit_table.main_at(applied[-1].snapshot_id),
+        SetPropertiesUpdate(updates={mark.APPLIED: str(handle.upper)}),
+    )
+    catalog.commit_table(base, (AssertTableUUID(uuid=base.metadata.table_uuid),), updates)
 
 
 def _check(handle: txns.Handle, *, tables: int) -> None:

@@ -93,7 +93,7 @@ def _all_growing(turns: int) -> list[Growing]:
             _growing.at_once,
             frozenset({COMMIT, TIDY}),
         ),
-        Growing("snapshots of the table", (1, 13, 160, 2_000), (1, 7, 50), snapshots),
+        Growing("snapshots of the table", (2, 20, 200, 2_000), (2, 8, 50), snapshots),
         Growing("entries in the head", (0, 4, 32, 256), (0, 4, 16), _growing.head, bytes_of_it),
         Growing("sessions", (1, 4, 16, 64), (1, 2, 4), _growing.sessions, is_profiled=False),
     ]
