@@ -2,8 +2,8 @@
 pyiceberg's DELETE by what manifests say of files, which reads manifests by known headers.
 
 What pyiceberg makes of a manifest's header costs more than the entries of a small one, and a DELETE
-reads those that may have matching rows. Else, but for manifests without files, it is its `_DeleteFiles`,
-step by step.
+reads those that may have matching rows. Else it is its `_DeleteFiles`, step by step, but for
+manifests without files.
 """
 
 from __future__ import annotations
