@@ -367,6 +367,12 @@ def test_metadata_is_the_text_of_pyiceberg(lake, version):
         if number and rng.random() < 0.3:
             main = table.current_snapshot().snapshot_id
             table.manage_snapshots().create_tag(main, f"t{number}").commit()
+        if number > 2 and rng.random() < 0.3:
+            known = {ref.snapshot_id for ref in table.metadata.refs.values()}
+            gone = [each.snapshot_id for each in table.snapshots() if each.snapshot_id not in known]
+            table.maintenance.expire_snapshots().by_ids(
+                rng.sample(gone, min(2, len(gone)))
+            ).commit()
         table.append(pa.table({"id": [number], "name": ["x"]}))
         read = rng.choice(texts).read(table.io, table.metadata_location)
         assert read == table.metadata
