@@ -26,7 +26,6 @@ from pyiceberg.manifest import (
     construct_partition_summaries,
     data_file_with_partition,
     manifest_entry_schema_with_data_file,
-    read_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -34,7 +33,7 @@ from pyiceberg.table.metadata import TableMetadataV1
 
 from txns._iceberg import avro_files
 from txns._iceberg.earlier_schema import schema_of
-from txns._iceberg.manifest_entries import live_entries
+from txns._iceberg.manifest_entries import listed, live_entries
 from txns._logger import logger
 from txns.errors import Unsupported
 
@@ -113,7 +112,7 @@ def manifests_of(io: FileIO, manifest_list: str) -> list[ManifestFile]:
     The cache is by the manifest's path and would give back the sequence numbers of another
     list that names the same manifest.
     """
-    return list(read_manifest_list(io.new_input(manifest_list)))
+    return listed(io, manifest_list)
 
 
 def is_gone(io: FileIO, path: str) -> bool:

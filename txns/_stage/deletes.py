@@ -22,6 +22,7 @@ from pyiceberg.table.update.snapshot import _DeleteFiles
 from pyiceberg.typedef import KeyDefaultDict
 
 from txns._iceberg.manifest_entries import live_entries
+from txns._iceberg.manifests import manifests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,7 @@ class Deletes(_DeleteFiles):
         before = None
         if parent is not None:
             before = self._transaction.table_metadata.snapshot_by_id(parent)
-        listed = before.manifests(io=self._io) if before else []
+        listed = manifests_of(self._io, before.manifest_list) if before else []
         return [each for each in listed if each.has_added_files() or each.has_existing_files()]
 
     def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:

@@ -51,7 +51,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from txns._iceberg import manifests
+from txns._iceberg import avro_files, manifests
 from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.metadata_text import MetadataText
 from txns._stage import data_files
@@ -304,11 +304,28 @@ def test_lists_of_lists(tmp_path, codec, first, version):
         ) as writer:
             writer.add_manifests([_numbered(each) for each in listed])
         assert records(path) == records(expected)
-        assert list(read_manifest_list(io.new_input(path))) == list(
-            read_manifest_list(io.new_input(expected))
-        )
+        read = list(read_manifest_list(io.new_input(path)))
+        assert read == list(read_manifest_list(io.new_input(expected)))
+        assert [each._data for each in read] == [
+            each._data for each in manifests.manifests_of(io, path)
+        ]
         assert header_of(path) == header_of(expected)
         before = path
+
+
+def test_a_list_of_pyiceberg_is_copied_as_it_is(tmp_path):
+    """Its header has the same schema, with other blanks; what a word says changes no record."""
+    rng, io, path = random.Random(SEED), PyArrowFileIO(), f"{tmp_path}/1.avro"
+    with write_manifest_list(2, io.new_output(path), 1, None, 1, "gzip") as writer:
+        writer.add_manifests([manifest(rng, "1", 1, 1)])
+    before = avro_files.read(io, path)
+    as_java = before.replace(b"Location URI with FS scheme", b"Location-URI-with-FS-scheme")
+    for each in (before, as_java):
+        copied = manifests._LISTS[2].encoded([], "deflate", {}, each)
+        avro_files.write(io, f"{tmp_path}/2.avro", copied)
+        assert records(path) == records(f"{tmp_path}/2.avro")
+    other = before.replace(b"added_rows_count", b"added_rows_kount")
+    assert manifests._LISTS[2].encoded([], "deflate", {}, other) is None
 
 
 def _numbered(each):
