@@ -33,6 +33,7 @@ from pyiceberg.table.metadata import TableMetadataV1
 
 from txns._iceberg import avro_files
 from txns._iceberg.earlier_schema import schema_of
+from txns._iceberg.known_json import as_json
 from txns._iceberg.manifest_entries import listed, live_entries
 from txns._logger import logger
 from txns.errors import Unsupported
@@ -339,7 +340,7 @@ def write_added(
     spec = metadata.specs()[files[0].spec_id]
     schema = schema_of(metadata, spec)
     header = {
-        "schema": schema.model_dump_json(),
+        "schema": as_json(schema),
         "partition-spec": to_json(spec.fields).decode(),
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(metadata.format_version),
@@ -355,7 +356,7 @@ def write_added(
         )
         for file in files
     ]
-    data = _of_spec(header["schema"], spec.model_dump_json()).encoded(
+    data = _of_spec(header["schema"], as_json(spec)).encoded(
         entries, avro_files.codec_of(metadata), header
     )
     assert data is not None

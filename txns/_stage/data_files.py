@@ -28,10 +28,18 @@ from pyiceberg.typedef import Record
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_int
 
+from txns._iceberg.known_json import as_json
+from txns._logger import logger
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO
+    from pyiceberg.io.fileformat import FileFormatModel
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import TableVersion
+
+_LOG = logger(__name__)
 
 _SMALL = 1024 * 1024
 """Bytes of an Arrow table that are not worth a plan."""
@@ -53,7 +61,7 @@ def written(
     """
     # Without what is said of all rows, as by pandas of its index: each frame has another one.
     given = df.schema.remove_metadata().serialize().to_pybytes()
-    wanted = metadata.schema().model_dump_json()
+    wanted = as_json(metadata.schema())
     columns = _fitting(wanted, given, metadata.format_version)
     if isinstance(df, pa.Table) and df.num_rows == 0:
         return []
@@ -74,10 +82,13 @@ class _Columns:
     Attributes:
         given: The rows', by the names of the table's.
         wanted: The file's.
+        same: The file's in Arrow, and of each the place among the rows', where every value stays
+            what it is; None where some do not.
     """
 
     given: Schema
     wanted: Schema
+    same: tuple[pa.Schema, Sequence[int]] | None
 
 
 @lru_cache(maxsize=64)  # of 1,000 columns they are 2.5 MB
@@ -100,7 +111,39 @@ def _fitting(wanted: str, given: bytes, version: TableVersion) -> _Columns:
         downcast_ns_timestamp_to_us=_downcasts(),
         format_version=version,
     )
-    return _Columns(as_iceberg, sanitize_column_names(table))
+    requested = sanitize_column_names(table)
+    return _Columns(as_iceberg, requested, _same(as_iceberg, requested, rows))
+
+
+def _same(given: Schema, wanted: Schema, rows: pa.Schema) -> tuple[pa.Schema, Sequence[int]] | None:
+    """Give columns of a file that are columns of rows with another name, or order; None if not."""
+    if not all(each.field_type.is_primitive for each in (*given.fields, *wanted.fields)):
+        return None
+    try:
+        none = pa.RecordBatch.from_arrays([pa.array([], each.type) for each in rows], schema=rows)
+        file = _requested(given, wanted, none, FileFormatFactory.get(FileFormat.PARQUET)).schema
+    except Exception:  # noqa: BLE001 -- the general way tells, where there are rows
+        _LOG.debug("columns are converted one by one", exc_info=True)
+        return None
+    ids = [each.field_id for each in given.fields]
+    if not all(each.field_id in ids for each in wanted.fields):
+        return None
+    places = [ids.index(each.field_id) for each in wanted.fields]
+    is_same = [rows.field(place).type for place in places] == file.types
+    return (file, places) if is_same else None
+
+
+def _requested(
+    given: Schema, wanted: Schema, batch: pa.RecordBatch, form: FileFormatModel
+) -> pa.RecordBatch:
+    return _to_requested_schema(
+        requested_schema=wanted,
+        file_schema=given,
+        batch=batch,
+        downcast_ns_timestamp_to_us=_downcasts(),
+        include_field_ids=True,
+        format_model=form,
+    )
 
 
 @cache
@@ -126,17 +169,16 @@ def _one_file(metadata: TableMetadata, df: pa.Table, columns: _Columns, io: File
         properties.get(TableProperties.WRITE_FILE_FORMAT, TableProperties.WRITE_FILE_FORMAT_DEFAULT)
     )
     form = FileFormatFactory.get(kind)
-    batches = [
-        _to_requested_schema(
-            requested_schema=columns.wanted,
-            file_schema=columns.given,
-            batch=batch,
-            downcast_ns_timestamp_to_us=_downcasts(),
-            include_field_ids=True,
-            format_model=form,
-        )
-        for batch in df.to_batches()
-    ]
+    if columns.same and kind is FileFormat.PARQUET:
+        schema, places = columns.same
+        batches = [
+            pa.RecordBatch.from_arrays([batch.column(each) for each in places], schema=schema)
+            for batch in df.to_batches()
+        ]
+    else:
+        batches = [
+            _requested(columns.given, columns.wanted, batch, form) for batch in df.to_batches()
+        ]
     own = uuid.uuid4()  # noqa: TID251 -- as pyiceberg names its data files
     task = WriteTask(write_uuid=own, task_id=0, schema=columns.given, record_batches=batches)
     name = task.generate_data_file_filename(form.file_extension())

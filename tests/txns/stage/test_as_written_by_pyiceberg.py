@@ -135,11 +135,25 @@ def header_of(data):
     return {**found, "avro.schema": json.loads(found["avro.schema"])}
 
 
+def without_nested(rng, rows):
+    """Give columns in another order, of which a few are missing."""
+    names = [name for name in rows.column_names if name not in {"nested", "m", "l"}]
+    return rows.select(rng.sample(names, len(names)))
+
+
+@pytest.mark.parametrize("columns", ["nested", "flat", "a few"])
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_one_file_is_the_one_of_the_general_way(tmp_path, count, monkeypatch):
+def test_one_file_is_the_one_of_the_general_way(tmp_path, columns, count, monkeypatch):
     rng = random.Random(SEED + count)
-    metadata = metadata_of(tmp_path, SCHEMA)
+    schema = Schema(*SCHEMA.fields[: len(COLUMNS)]) if columns == "flat" else SCHEMA
+    metadata = metadata_of(tmp_path, schema)
     rows, io = rows_of(rng, count), PyArrowFileIO()
+    if columns == "flat":
+        rows = rows.select(rng.sample([name for name, *_ in COLUMNS], len(COLUMNS)))
+        given = rows.schema.remove_metadata().serialize().to_pybytes()
+        assert data_files._fitting(schema.model_dump_json(), given, 2).same
+    if columns == "a few":
+        rows = without_nested(rng, rows)
     [one] = data_files.written(metadata, rows, io)
     monkeypatch.setattr(data_files, "_SMALL", -1)
     [other] = data_files.written(metadata, rows, io)
