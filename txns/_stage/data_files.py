@@ -13,11 +13,16 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.io.fileformat import FileFormatFactory
+from pyiceberg.io.fileformat import DataFileStatistics, FileFormatFactory
 from pyiceberg.io.pyarrow import (
+    ParquetFormatWriter,
+    StatisticsCollector,
     _check_pyarrow_schema_compatible,
     _dataframe_to_data_files,
     _to_requested_schema,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
     pyarrow_to_schema,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -185,6 +190,8 @@ def _one_file(metadata: TableMetadata, df: pa.Table, columns: _Columns, io: File
     path = load_location_provider(metadata.location, properties).new_data_location(name)
     output = io.new_output(path)
     writer = form.create_writer(output, columns.wanted, properties)
+    if type(writer) is ParquetFormatWriter:
+        writer = _PlannedWriter(output, columns.wanted, properties)
     with writer:
         writer.write(pa.Table.from_batches(batches))
     return DataFile.from_args(
@@ -198,3 +205,32 @@ def _one_file(metadata: TableMetadata, df: pa.Table, columns: _Columns, io: File
         key_metadata=None,
         **writer.result().to_serialized_dict(),
     )
+
+
+class _PlannedWriter(ParquetFormatWriter):
+    """pyiceberg's, which plans the statistics of equal columns once."""
+
+    def close(self) -> DataFileStatistics:
+        if self._result is not None or self._writer is None or self._fos is None:
+            return super().close()
+        asked = {key: each for key, each in self._properties.items() if key.startswith(_METRICS)}
+        with self._fos:
+            self._writer.close()
+            self._result = data_file_statistics_from_parquet_metadata(
+                self._writer.writer.metadata,
+                *_statistics_of(as_json(self._file_schema), tuple(sorted(asked.items()))),
+            )
+        return self._result
+
+
+_METRICS = "write.metadata.metrics."
+"""What a table's properties say of statistics begins so."""
+
+
+@lru_cache(maxsize=64)
+def _statistics_of(
+    schema: str, asked: tuple[tuple[str, str], ...]
+) -> tuple[dict[int, StatisticsCollector], dict[str, int]]:
+    """Give what is to be known of the columns of a schema, and those of a file by their paths."""
+    columns = Schema.model_validate_json(schema)
+    return compute_statistics_plan(columns, dict(asked)), parquet_path_to_id_mapping(columns)

@@ -146,7 +146,10 @@ def without_nested(rng, rows):
 def test_one_file_is_the_one_of_the_general_way(tmp_path, columns, count, monkeypatch):
     rng = random.Random(SEED + count)
     schema = Schema(*SCHEMA.fields[: len(COLUMNS)]) if columns == "flat" else SCHEMA
-    metadata = metadata_of(tmp_path, schema)
+    modes = ["none", "counts", "truncate(2)", "full"]
+    asked = {f"column.{name}": rng.choice(modes) for name, *_ in COLUMNS} | {"default": "counts"}
+    asked = {f"write.metadata.metrics.{key}": mode for key, mode in asked.items()}
+    metadata = metadata_of(tmp_path, schema, **(asked if count > 1 else {}))
     rows, io = rows_of(rng, count), PyArrowFileIO()
     if columns == "flat":
         rows = rows.select(rng.sample([name for name, *_ in COLUMNS], len(COLUMNS)))
