@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
-    from txns._stage.staged_table import StagedTable
+    from txns._stage.staged_table import Point, StagedTable
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
 
@@ -53,10 +53,21 @@ class Ahead:
     Attributes:
         commit_ts: In ms, for which it was: it stands while the log's upper is below.
         tables: By their names.
+        built: Each change, with what carries it out, and what was staged for it.
     """
 
     commit_ts: int
     tables: dict[Identifier, Ready]
+    built: Mapping[Identifier, tuple[Point, Change, CommitTableRequest]]
+
+    def change_of(
+        self, staged: StagedTable, commit_ts: int
+    ) -> tuple[Change, CommitTableRequest] | None:
+        """Give what `build` has made of the same for the same `commit_ts` in ms; None for none."""
+        built = self.built.get(staged.identifier)
+        if built is None or commit_ts != self.commit_ts or staged.point is not built[0]:
+            return None
+        return built[1:]
 
     def end(self) -> None:
         """Remove what nobody has taken."""
@@ -116,16 +127,19 @@ class Births:
         commit_ts = key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
         entry = Entry(Kind.COMMIT, key.txn_id, commit_ts, 0, commit_ts)
         changes: dict[Identifier, Hashable] = {}
+        built: dict[Identifier, tuple[Point, Change, CommitTableRequest]] = {}
         for table, staged in writes.items():
             if not looked_at.has(table):
                 continue
             at = _mark_and_main(looked_at.load_table(table).metadata)
             if staged.create or at != _mark_and_main(staged.base):
                 continue
+            point = staged.point
             change, carried = change_builder.build(staged, key.txn_id, commit_ts, marks)
+            built[table] = point, change, carried
             if self.bear(looked_at, head, LoggedChange(entry, change), carried):
                 changes[table] = _key(LoggedChange(entry, change))
-        return Ahead(commit_ts, looked_at.make_ready(changes))
+        return Ahead(commit_ts, looked_at.make_ready(changes), built)
 
     def bear(
         self,

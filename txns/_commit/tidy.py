@@ -22,6 +22,7 @@ from pyiceberg.types import LongType
 from txns._commit.dropped_files import dropped
 from txns._commit.outstanding import AppliedTo
 from txns._iceberg import timestamps
+from txns._iceberg.light_transaction import LightTransaction
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
@@ -277,7 +278,7 @@ def _rewritten(
     table: Table, rows: list[dict[str, Any]], small: list[DataFile], record: Entry
 ) -> tuple[Snapshot, list[TableUpdate]]:
     """Write rows, if any, as one file; give its snapshot and what puts that on main."""
-    transaction = table.transaction()
+    transaction = LightTransaction(table)
     update = transaction.update_snapshot(snapshot_properties=_entry.to_summary(record))
     with update.overwrite() if small else update.fast_append() as producer:
         arrow = archive.to_arrow(rows)

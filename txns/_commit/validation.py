@@ -211,7 +211,10 @@ class Validation:
         limits.check_tables(len(writes))
         now = replace(head, state=state)
         for staged in writes.values():
-            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
+            known = ahead.change_of(staged, commit_ts) if ahead else None
+            change, carried = known or change_builder.build(
+                staged, txn_id, commit_ts, request.marks
+            )
             entry = Entry(request.kind, txn_id, commit_ts, 0, commit_ts)
             logged = LoggedChange(entry, change)
             self._check_permitted(staged, logged, carried)

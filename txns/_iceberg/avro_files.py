@@ -8,8 +8,10 @@ Source: the Avro specification, "Object Container Files".
 
 from __future__ import annotations
 
+import json
 import os
 from enum import Enum
+from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -40,8 +42,6 @@ _HEADER = fastavro.parse_schema(
 )
 _CODECS = {**CODEC_MAPPING_ICEBERG_TO_AVRO, "uncompressed": "null"}
 """Avro's name of what Iceberg calls otherwise."""
-_SHAPE = ("avro.schema", "avro.codec")
-"""What of a header the bytes that follow it depend on."""
 
 
 def codec_of(metadata: TableMetadata) -> str:
@@ -107,7 +107,7 @@ class AvroFile:
 
 
 class _Encoded:
-    """A file as its bytes are: what its blocks depend on, and those."""
+    """A file as its bytes are: what of its header its blocks depend on, and those."""
 
     def __init__(self, shape: list[bytes | None], sync: bytes, blocks: bytes) -> None:
         self.shape = shape
@@ -118,8 +118,30 @@ class _Encoded:
     def of(data: bytes) -> _Encoded:
         stream = BytesIO(data)
         header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
-        shape = [header["meta"].get(key) for key in _SHAPE]
+        meta = header["meta"]
+        shape = [_without_words(meta.get("avro.schema", b"")), meta.get("avro.codec")]
         return _Encoded(shape, header["sync"], data[stream.tell() :])
+
+
+@lru_cache(maxsize=64)
+def _without_words(schema: bytes) -> bytes:
+    """
+    Give an Avro schema in one of the ways to write it, without what only people read.
+
+    Libraries write the same one with other blanks, in another order, and with other words.
+    """
+    try:
+        return json.dumps(_plainly(json.loads(schema)), sort_keys=True).encode()
+    except (ValueError, RecursionError):  # whoever reads the file says what is wrong with it
+        return schema
+
+
+def _plainly(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_plainly(each) for each in schema]
+    if isinstance(schema, dict):
+        return {key: _plainly(each) for key, each in schema.items() if key != "doc"}
+    return schema
 
 
 def write(io: FileIO, path: str, data: bytes) -> None:

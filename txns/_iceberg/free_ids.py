@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg.fitting_defaults import LAST_ADDED
-from txns._iceberg.snapshots import adds_files
+from txns._iceberg.snapshots import adds_files, main_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def naming_all(
     told = {UNSORTED_SORT_ORDER_ID, LAST_ADDED}
     orders = {each for one in (*requirements, *updates) for each in _orders_in(one)} - told
     schemas = {each for one in (*requirements, *updates) for each in _schemas_in(one)}
-    schemas.discard(_of_source(base.current_snapshot()))
+    schemas.discard(_of_source(main_of(base)))
     specs = {each for one in updates for each in _specs_in(one, base)}
     return (
         *(AddPartitionSpecUpdate(spec=one) for one in base.partition_specs if one.spec_id in specs),

@@ -1,28 +1,32 @@
 """
-The entries of manifests, read by known headers.
+Manifest lists, and the entries of manifests, read by known headers.
 
-pyiceberg makes a schema and a reader of each manifest's header, which costs more than the entries
-of a small one; manifests of one table and partition spec have equal headers.
+pyiceberg makes a schema and a reader of each file's header, and a reader of the header, which costs
+more than the entries of a small one; manifests of one table and partition spec have equal headers.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.avro.file import AvroFile
-from pyiceberg.avro.resolver import resolve_reader
+from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader, D
+from pyiceberg.avro.resolver import construct_reader, resolve_reader
 from pyiceberg.manifest import (
     DEFAULT_READ_VERSION,
     MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    PartitionFieldSummary,
     _inherit_from_manifest,
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
@@ -50,22 +54,57 @@ def live_entries(io: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
         ]
 
 
-class _EntriesFile(AvroFile[ManifestEntry]):
-    """A manifest, read by what was made of an equal header: that costs more than a few entries."""
+def listed(io: FileIO, manifest_list: str) -> list[ManifestFile]:
+    """Give what a manifest list has, as pyiceberg's `read_manifest_list`."""
+    with _ListFile(io.new_input(manifest_list)) as reader:
+        return list(reader)
+
+
+class _KnownFile(AvroFile[D], ABC):
+    """An Avro file, read by what was made of an equal header."""
 
     def __enter__(self) -> Self:
         with self.input_file.open() as stream:
             self.decoder = new_decoder(stream.read())
-        self.header = self._read_header()
-        self.reader = _reader_of(self.header.meta["avro.schema"])
+        self.header = _HEADER.read(self.decoder)
+        schema = self.header.meta.get("avro.schema")
+        if schema is None:
+            raise ValueError("No schema found in Avro file headers")  # as pyiceberg says
+        self.reader = self._reader_of(schema)
         return self
 
+    @staticmethod
+    @abstractmethod
+    def _reader_of(avro_schema: str) -> Reader:
+        """Give what reads the records of a schema, which is JSON."""
 
-@lru_cache(maxsize=256)
-def _reader_of(avro_schema: str) -> Reader:
-    return resolve_reader(
-        AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema)),
-        MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    )
+
+_HEADER = construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+class _EntriesFile(_KnownFile[ManifestEntry]):
+    """A manifest."""
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def _reader_of(avro_schema: str) -> Reader:
+        return resolve_reader(
+            AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema)),
+            MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
+            read_types={-1: ManifestEntry, 2: DataFile},
+            read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+        )
+
+
+class _ListFile(_KnownFile[ManifestFile]):
+    """A manifest list."""
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def _reader_of(avro_schema: str) -> Reader:
+        return resolve_reader(
+            AvroSchemaConversion().avro_to_iceberg(json.loads(avro_schema)),
+            MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION],
+            read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+            read_enums={517: ManifestContent},
+        )

@@ -26,7 +26,6 @@ from pyiceberg.manifest import (
     construct_partition_summaries,
     data_file_with_partition,
     manifest_entry_schema_with_data_file,
-    read_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -34,7 +33,8 @@ from pyiceberg.table.metadata import TableMetadataV1
 
 from txns._iceberg import avro_files
 from txns._iceberg.earlier_schema import schema_of
-from txns._iceberg.manifest_entries import live_entries
+from txns._iceberg.known_json import as_json
+from txns._iceberg.manifest_entries import listed, live_entries
 from txns._logger import logger
 from txns.errors import Unsupported
 
@@ -113,7 +113,7 @@ def manifests_of(io: FileIO, manifest_list: str) -> list[ManifestFile]:
     The cache is by the manifest's path and would give back the sequence numbers of another
     list that names the same manifest.
     """
-    return list(read_manifest_list(io.new_input(manifest_list)))
+    return listed(io, manifest_list)
 
 
 def is_gone(io: FileIO, path: str) -> bool:
@@ -340,7 +340,7 @@ def write_added(
     spec = metadata.specs()[files[0].spec_id]
     schema = schema_of(metadata, spec)
     header = {
-        "schema": schema.model_dump_json(),
+        "schema": as_json(schema),
         "partition-spec": to_json(spec.fields).decode(),
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(metadata.format_version),
@@ -356,7 +356,7 @@ def write_added(
         )
         for file in files
     ]
-    data = _of_spec(header["schema"], spec.model_dump_json()).encoded(
+    data = _of_spec(header["schema"], as_json(spec)).encoded(
         entries, avro_files.codec_of(metadata), header
     )
     assert data is not None

@@ -6,6 +6,7 @@ No I/O, but for the manifest list of a new one.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import SnapshotRefType
@@ -37,15 +38,50 @@ REPLACE = "replace"
 APPEND = "append"
 
 
+_NEWEST = 3
+"""How many of a table's snapshots are looked at before all of them are."""
+
+
+def find(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None:
+    """Give a snapshot by its id, from the newest on: one of these is asked for, as a rule."""
+    newest_first = reversed(metadata.snapshots)
+    return next((each for each in newest_first if each.snapshot_id == snapshot_id), None)
+
+
+def main_of(metadata: TableMetadata) -> Snapshot | None:
+    """Give the snapshot that `main` stands on, as `current_snapshot` does; see `find`."""
+    main = metadata.current_snapshot_id
+    return None if main is None else find(metadata, main)
+
+
+def with_key(metadata: TableMetadata, key: str) -> list[Snapshot]:
+    """Give the snapshots whose summary has a key, whatever stands there, in the table's order."""
+    return [
+        each
+        for each in metadata.snapshots
+        if each.summary is not None and key in _keys_of(each.summary)
+    ]
+
+
 class History:
     """The snapshots of one table by id: walks are linear in their length, not its square."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        self._snapshots = metadata.snapshots
+
+    @cached_property
+    def _by_id(self) -> dict[int, Snapshot]:
+        return {snapshot.snapshot_id: snapshot for snapshot in self._snapshots}
 
     def get(self, snapshot_id: int | None) -> Snapshot | None:
         """Give a snapshot by its id; None for one that is not, or no longer, there."""
-        return None if snapshot_id is None else self._by_id.get(snapshot_id)
+        if snapshot_id is None:
+            return None
+        # Most walks end where they begin, and ask for no more than that.
+        for each in () if "_by_id" in self.__dict__ else self._snapshots[-_NEWEST:]:
+            if each.snapshot_id == snapshot_id:
+                return each
+        return self._by_id.get(snapshot_id)
 
     def parent(self, snapshot: Snapshot) -> Snapshot | None:
         """Give a snapshot's parent; None where there is none, or it has been expired."""
@@ -150,7 +186,7 @@ def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[s
     collector = SnapshotSummaryCollector()
     for file in files:
         collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
-    main = metadata.current_snapshot()
+    main = main_of(metadata)
     summary = update_snapshot_summaries(
         Summary(Operation.APPEND, **collector.build()),
         main.summary if main else None,

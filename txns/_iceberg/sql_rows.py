@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, singledispatch
+from functools import cache, cached_property, singledispatch
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
-from sqlalchemy import TextClause, insert, select, text, tuple_
+from sqlalchemy import TextClause, bindparam, insert, select, text, tuple_
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import URL, Connection, Select
 
     from txns._identifier import Identifier
 
@@ -39,6 +39,9 @@ _BEGIN = {
     "sqlite": "BEGIN IMMEDIATE",
 }
 """SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
+
+_NAMES = (IcebergTables.table_namespace, IcebergTables.table_name)
+"""What a row has of a table's name."""
 
 _SILENT_MS = 2_000
 """After how long it says so who is at work under a lock: slow storage ends no attempt."""
@@ -152,18 +155,30 @@ class SqlRows(Rows):
     ) -> dict[Identifier, str]:
         """Give the files of tables that there are; lock their rows, one first, then by name."""
         keys = {key_of(identifier): identifier for identifier in identifiers}
-        columns = (IcebergTables.table_namespace, IcebergTables.table_name)
-        wanted = select(*columns, IcebergTables.metadata_location).where(
-            IcebergTables.catalog_name == self.catalog.name, tuple_(*columns).in_(keys)
-        )
-        if first is not None:
-            others = tuple_(*columns) != tuple_(*key_of(first))
-            wanted = wanted.order_by(others, *columns).with_for_update()
-        condition = self.catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
-        if condition is not None:
-            wanted = wanted.where(condition)
-        rows = connection.execute(wanted).all()
+        values: dict[str, object] = {"of_catalog": self.catalog.name, "of_tables": list(keys)}
+        if first is None:
+            wanted = self._wanted
+        else:
+            wanted = self._locking
+            values["first_namespace"], values["first_name"] = key_of(first)
+        rows = connection.execute(wanted, values).all()
         return {keys[namespace, name]: location for namespace, name, location in rows if location}
+
+    @cached_property
+    def _wanted(self) -> Select[str, str, str | None]:
+        """What asks for the files of tables, made once: to make it costs more than to ask."""
+        wanted = select(*_NAMES, IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == bindparam("of_catalog"),
+            tuple_(*_NAMES).in_(bindparam("of_tables", expanding=True)),
+        )
+        condition = self.catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
+        return wanted if condition is None else wanted.where(condition)
+
+    @cached_property
+    def _locking(self) -> Select[str, str, str | None]:
+        """The same, which locks their rows: one of a name first, then by name."""
+        others = tuple_(*_NAMES) != tuple_(bindparam("first_namespace"), bindparam("first_name"))
+        return self._wanted.order_by(others, *_NAMES).with_for_update()
 
 
 @cache

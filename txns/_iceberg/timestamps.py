@@ -15,6 +15,8 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2, TableMetada
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, RemoveSnapshotsUpdate
 
+from txns._iceberg.snapshots import main_of
+
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
@@ -153,7 +155,7 @@ def time_passes(metadata: TableMetadata, clock: Clock) -> tuple[TableUpdate, ...
     """
     if not is_ahead(metadata, clock.now_ms()):
         return ()
-    main = metadata.current_snapshot()
+    main = main_of(metadata)
     first_row_id = (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
     passing = Snapshot(
         snapshot_id=clock.new_snapshot_id(),

@@ -331,7 +331,10 @@ class CommitLog:
                 table.config,
             )
             self._remember(made)
-            is_kept = ends_minute(before.upper, record_of(newest_record(won.metadata)).upper)
+            newest = newest_record(won.metadata)
+            known = self._records.get(newest.snapshot_id)
+            upper = (known.entry if known else record_of(newest)).upper
+            is_kept = ends_minute(before.upper, upper)
             self.supersede(*(() if is_kept else (table.metadata_location,)))
         except Exception:  # noqa: BLE001 -- an error would say that nothing has been sent
             _LOG.warning("the log was written, and cannot be read", exc_info=True)

@@ -64,12 +64,12 @@ def complete(staged: StagedTable, clock: Clock) -> None:
     So a change of metadata is a swap on every catalog, and who reads its `commit_ts` later sees
     the columns that it left. To be called once, before `build`.
     """
-    main = staged.current.current_snapshot()
+    main = snapshots.main_of(staged.current)
     if not staged.moves_main or main is None or staged.main_has_other_columns:
         stage_copy(staged, clock, source=main, parent=main, operation=APPEND)
     elif not staged.has_new_main:
         # A rollback: main is to stand on a snapshot that was there before.
-        stage_copy(staged, clock, source=main, parent=staged.base.current_snapshot())
+        stage_copy(staged, clock, source=main, parent=snapshots.main_of(staged.base))
 
 
 def stage_copy(
@@ -110,7 +110,7 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
     It has the rows that are there, as a compaction has; without a `main` it is no compaction of
     anything, and strangers' as the state is.
     """
-    main = staged.current.current_snapshot()
+    main = snapshots.main_of(staged.current)
     restored = {mark.SNAPSHOT_RESTORED: str(main.snapshot_id if main else mark.NO_SNAPSHOT)}
     return _stage_listing(
         staged,
@@ -162,7 +162,7 @@ def stage_append(
     about eighteen times.
     """
     base = staged.current
-    parent = base.current_snapshot()
+    parent = snapshots.main_of(base)
     snapshot_id = clock.new_snapshot_id()
     own: list[ManifestFile] = []
     for number, of_spec in enumerate(_by_spec(base, files)):
@@ -201,7 +201,7 @@ def stage_drop(staged: StagedTable, clock: Clock) -> None:
         staged,
         clock,
         listing=Listing(),
-        parent=staged.current.current_snapshot(),
+        parent=snapshots.main_of(staged.current),
         operation="delete",
         summary={mark.SNAPSHOT_DROPPED: "true"},
     )

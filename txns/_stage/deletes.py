@@ -2,7 +2,8 @@
 pyiceberg's DELETE by what manifests say of files, which reads manifests by known headers.
 
 What pyiceberg makes of a manifest's header costs more than the entries of a small one, and a DELETE
-reads those that may have matching rows. Else it is its `_DeleteFiles`, step by step.
+reads those that may have matching rows. Else it is its `_DeleteFiles`, step by step, but for
+manifests without files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyiceberg.table.update.snapshot import _DeleteFiles
 from pyiceberg.typedef import KeyDefaultDict
 
 from txns._iceberg.manifest_entries import live_entries
+from txns._iceberg.manifests import manifests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +31,12 @@ if TYPE_CHECKING:
 
 
 class Deletes(_DeleteFiles):
-    """Drops files all of whose rows match, and says whether others may have some."""
+    """
+    Drops files all of whose rows match, and says whether others may have some.
+
+    Manifests in which an earlier snapshot only says what it has removed are left out of the next
+    list, as by Iceberg's Java: with one more of each DELETE, each would read all of them.
+    """
 
     @cached_property
     def _compute_deletes(self) -> tuple[list[ManifestFile], list[ManifestEntry], bool]:
@@ -79,12 +86,13 @@ class Deletes(_DeleteFiles):
         )
 
     def _manifests_before(self) -> list[ManifestFile]:
-        """Give the manifests of the snapshot that it stands on."""
+        """Give the manifests of the snapshot that it stands on, as far as they have files."""
         parent = self._parent_snapshot_id
         before = None
         if parent is not None:
             before = self._transaction.table_metadata.snapshot_by_id(parent)
-        return before.manifests(io=self._io) if before else []
+        listed = manifests_of(self._io, before.manifest_list) if before else []
+        return [each for each in listed if each.has_added_files() or each.has_existing_files()]
 
     def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:
         with self.new_manifest_writer(spec=self.spec(spec_id)) as writer:

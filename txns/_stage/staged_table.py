@@ -203,7 +203,7 @@ class StagedTable:
         """The first staged snapshot of main's new run; None where `main` stands on none."""
         own = {snapshot.snapshot_id for snapshot in self.snapshots()}
         root = None
-        for at in History(self.current).ancestors(self.current.current_snapshot()):
+        for at in History(self.current).ancestors(snapshots.main_of(self.current)):
             if at.snapshot_id not in own:
                 break
             root = at
@@ -227,7 +227,7 @@ class StagedTable:
     def _on_main(self) -> bool:
         """Whether every staged snapshot is on `main`: one of write-audit-publish is not."""
         left = {snapshot.snapshot_id for snapshot in self.snapshots()}
-        for at in History(self.current).ancestors(self.current.current_snapshot()):
+        for at in History(self.current).ancestors(snapshots.main_of(self.current)):
             if at.snapshot_id not in left:
                 break
             left.remove(at.snapshot_id)
@@ -242,7 +242,7 @@ class StagedTable:
     @property
     def main_has_other_columns(self) -> bool:
         """Whether the schema was changed after `main`'s newest snapshot was staged here."""
-        main = self.current.current_snapshot()
+        main = snapshots.main_of(self.current)
         return (
             main is not None
             and self.has_new_main
@@ -268,10 +268,10 @@ class StagedTable:
     @property
     def dropped(self) -> bool:
         """Whether the transaction has dropped the table."""
-        return mark.is_dropped(self.current.current_snapshot())
+        return mark.is_dropped(snapshots.main_of(self.current))
 
     @property
     def recreates(self) -> bool:
         """Whether a dropped table is created again, on the same physical one."""
-        base = self.base.current_snapshot()
+        base = snapshots.main_of(self.base)
         return not self.create and mark.is_dropped(base) and self.drops_main

@@ -20,7 +20,7 @@ from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 
-from txns._iceberg.updates import staged_over
+from txns._iceberg.light_transaction import LightTransaction
 from txns._identifier import dotted_name
 from txns._stage import data_files
 from txns._stage.deletes import Deletes
@@ -260,7 +260,7 @@ class TxnTable(Table):
         return _NotingTransaction(self, self._on_read, self._on_conditional)
 
 
-class _NotingTransaction(Transaction):
+class _NotingTransaction(LightTransaction):
     """pyiceberg's transaction over one table, that notes what its operations read."""
 
     def __init__(self, table: TxnTable, on_read: OnRead, on_conditional: OnRead) -> None:
@@ -270,22 +270,6 @@ class _NotingTransaction(Transaction):
         self._all_appends = table.appends
         self._appends: set[int] = set()
         self._conditional = False
-        self._so_far = table.metadata, self._updates, table.metadata
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        """
-        The table with what is staged.
-
-        pyiceberg lays it over the table, and copies all of that, each time that it looks: a dozen
-        times a DELETE, each at the cost of all snapshots.
-        """
-        base, updates, metadata = self._so_far
-        if base is not self._table.metadata or updates is not self._updates:
-            base, updates = self._table.metadata, self._updates
-            metadata = staged_over(base, updates) if updates else base
-            self._so_far = base, updates, metadata
-        return metadata
 
     def _note_conditional(self, row_filter: str) -> None:
         """Note a write by what the table holds; the appends that belong to it are none, then."""

@@ -165,7 +165,7 @@ def logged_state(
         run: What was logged and is not applied to it, ascending: strangers may stand between what
             it was staged on and a mark that somebody has put there since.
     """
-    main = metadata.current_snapshot()
+    main = snapshots.main_of(metadata)
     newest, was_main = _newest(metadata, mark.applied)
     if main is None:  # the protocol puts a snapshot there before it marks a table
         reason = "somebody replaced the table by an empty one outside the protocol"
@@ -300,7 +300,7 @@ class BranchLine(NamedTuple):
 def branch_line(metadata: TableMetadata, head_snapshot_id: int) -> BranchLine:
     """Walk a branch down to what is known."""
     history = History(metadata)
-    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
+    main = {at.snapshot_id for at in history.ancestors(snapshots.main_of(metadata))}
     theirs: list[Snapshot] = []
     for at in history.ancestors(history.get(head_snapshot_id)):
         if _mark.is_ours(at) or at.snapshot_id in main:
@@ -370,7 +370,7 @@ def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     stranger may put `main` on any of them, and expire the one that it was left on. Forget and
     register may share a timestamp: the later one counts.
     """
-    last = metadata.current_snapshot()
+    last = snapshots.main_of(metadata)
     # Numbers only grow: of the newest snapshot nobody has to ask for a later one.
     is_newest = last is not None and last.sequence_number == last_sequence_number(metadata) > 0
     if last is None or not (is_newest and _leaves_main(last, ts)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
-from txns._iceberg.snapshots import History, summary_value
+from txns._iceberg.snapshots import History, main_of, summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
 from txns._log import commit_table, entry, permitted, stored
@@ -301,7 +301,7 @@ def is_ours(snapshot: Snapshot) -> bool:
 
 def above(metadata: TableMetadata, ts: int) -> frozenset[int]:
     """Give the `commit_ts` in ms of those at the top of `main` that lie above one in ms."""
-    ours = takewhile(is_ours, History(metadata).ancestors(metadata.current_snapshot()))
+    ours = takewhile(is_ours, History(metadata).ancestors(main_of(metadata)))
     return frozenset(takewhile(lambda at: at > ts, map(commit_ts_of, ours)))
 
 

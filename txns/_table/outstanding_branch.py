@@ -23,7 +23,14 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
-from txns._iceberg.snapshots import APPEND, History, branch_at, operation_of, summary_value
+from txns._iceberg.snapshots import (
+    APPEND,
+    History,
+    branch_at,
+    operation_of,
+    summary_value,
+    with_key,
+)
 from txns._log import stored
 from txns._table import mark as _mark
 
@@ -162,7 +169,7 @@ def done(base: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
 
     An expiry would take the copies' lists along, which whoever reads the table may still have.
     """
-    copies = [each for each in base.snapshots if is_copy(each)]
+    copies = [each for each in with_key(base, OUTSTANDING) if is_copy(each)]
     is_last = all(_of(each) <= commit_ts for each in copies)
     return _removal(base, copies) if is_last else ()
 

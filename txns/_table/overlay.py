@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 
 from txns._iceberg import earlier_schema
-from txns._iceberg.snapshots import History
+from txns._iceberg.snapshots import History, main_of
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
@@ -54,7 +54,7 @@ class TableView:
     @property
     def dropped(self) -> bool:
         """Whether the table does not exist at `read_ts`."""
-        return _mark.is_dropped(self.metadata.current_snapshot())
+        return _mark.is_dropped(main_of(self.metadata))
 
 
 def as_of(

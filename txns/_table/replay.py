@@ -24,6 +24,7 @@ from txns._iceberg import fitting_defaults, free_ids, requirements, timestamps
 from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
 from txns._iceberg.places import misplaced_files
 from txns._iceberg.snapshot_numbers import far_ahead
+from txns._iceberg.snapshots import find
 from txns._iceberg.updates import (
     laid_over,
     with_known_references,
@@ -131,7 +132,7 @@ def updates_of(
     """
     refuse_not_its_own(base, logged, request)
     source_id = logged.change.from_snapshot_id
-    if source_id is not None and base.snapshot_by_id(source_id) is None:
+    if source_id is not None and find(base, source_id) is None:
         raise incomplete(
             logged.change.table,
             "the table lacks the snapshot that a logged change stands on: it has been expired, or"
@@ -154,9 +155,7 @@ def by_ids_of(
 ) -> CommitTableRequest:
     """Give a logged change's request by a table's ids of schemas and sort orders."""
     source = logged.change.from_snapshot_id
-    return free_ids.by_ids_of(
-        base, request, None if source is None else base.snapshot_by_id(source)
-    )
+    return free_ids.by_ids_of(base, request, None if source is None else find(base, source))
 
 
 def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:

@@ -11,6 +11,7 @@ import pytest
 import txns
 from benchmarks._counted import CountingIO, counted_catalog, kind
 from tests.txns.lake import Lake, ids, rows
+from txns._stage import change_builder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,21 @@ def test_a_transaction_of_three_tables_moves_each_once(lake, names):
     assert ["list"] * 3 == kinds(read)  # which the new ones take over
     assert sorted(["data", "manifest", "list", "metadata"] * 3 + ["metadata"]) == kinds(written)
     assert [1, 2, 3] == lake.plain_ids(names[0])
+
+
+def test_a_change_is_built_once_where_nobody_comes_between(lake, names, monkeypatch):
+    """What was made of it before the rows are locked is what is logged."""
+    handle, built = lake.open(apply="atomic"), []
+
+    def noted(*given):
+        built.append(given[0].identifier)
+        return build(*given)
+
+    build = change_builder.build
+    monkeypatch.setattr(change_builder, "build", noted)
+    append_all(handle, names, 2)
+    assert sorted(built) == [("shop", name) for name in NAMES]
+    assert all([1, 2] == lake.plain_ids(name) for name in names)
 
 
 def test_what_others_have_committed_is_read_once(lake, names):

@@ -51,7 +51,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from txns._iceberg import manifests
+from txns._iceberg import avro_files, manifests
 from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.metadata_text import MetadataText
 from txns._stage import data_files
@@ -135,11 +135,28 @@ def header_of(data):
     return {**found, "avro.schema": json.loads(found["avro.schema"])}
 
 
+def without_nested(rng, rows):
+    """Give columns in another order, of which a few are missing."""
+    names = [name for name in rows.column_names if name not in {"nested", "m", "l"}]
+    return rows.select(rng.sample(names, len(names)))
+
+
+@pytest.mark.parametrize("columns", ["nested", "flat", "a few"])
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_one_file_is_the_one_of_the_general_way(tmp_path, count, monkeypatch):
+def test_one_file_is_the_one_of_the_general_way(tmp_path, columns, count, monkeypatch):
     rng = random.Random(SEED + count)
-    metadata = metadata_of(tmp_path, SCHEMA)
+    schema = Schema(*SCHEMA.fields[: len(COLUMNS)]) if columns == "flat" else SCHEMA
+    modes = ["none", "counts", "truncate(2)", "full"]
+    asked = {f"column.{name}": rng.choice(modes) for name, *_ in COLUMNS} | {"default": "counts"}
+    asked = {f"write.metadata.metrics.{key}": mode for key, mode in asked.items()}
+    metadata = metadata_of(tmp_path, schema, **(asked if count > 1 else {}))
     rows, io = rows_of(rng, count), PyArrowFileIO()
+    if columns == "flat":
+        rows = rows.select(rng.sample([name for name, *_ in COLUMNS], len(COLUMNS)))
+        given = rows.schema.remove_metadata().serialize().to_pybytes()
+        assert data_files._fitting(schema.model_dump_json(), given, 2).same
+    if columns == "a few":
+        rows = without_nested(rng, rows)
     [one] = data_files.written(metadata, rows, io)
     monkeypatch.setattr(data_files, "_SMALL", -1)
     [other] = data_files.written(metadata, rows, io)
@@ -304,11 +321,28 @@ def test_lists_of_lists(tmp_path, codec, first, version):
         ) as writer:
             writer.add_manifests([_numbered(each) for each in listed])
         assert records(path) == records(expected)
-        assert list(read_manifest_list(io.new_input(path))) == list(
-            read_manifest_list(io.new_input(expected))
-        )
+        read = list(read_manifest_list(io.new_input(path)))
+        assert read == list(read_manifest_list(io.new_input(expected)))
+        assert [each._data for each in read] == [
+            each._data for each in manifests.manifests_of(io, path)
+        ]
         assert header_of(path) == header_of(expected)
         before = path
+
+
+def test_a_list_of_pyiceberg_is_copied_as_it_is(tmp_path):
+    """Its header has the same schema, with other blanks; what a word says changes no record."""
+    rng, io, path = random.Random(SEED), PyArrowFileIO(), f"{tmp_path}/1.avro"
+    with write_manifest_list(2, io.new_output(path), 1, None, 1, "gzip") as writer:
+        writer.add_manifests([manifest(rng, "1", 1, 1)])
+    before = avro_files.read(io, path)
+    as_java = before.replace(b"Location URI with FS scheme", b"Location-URI-with-FS-scheme")
+    for each in (before, as_java):
+        copied = manifests._LISTS[2].encoded([], "deflate", {}, each)
+        avro_files.write(io, f"{tmp_path}/2.avro", copied)
+        assert records(path) == records(f"{tmp_path}/2.avro")
+    other = before.replace(b"added_rows_count", b"added_rows_kount")
+    assert manifests._LISTS[2].encoded([], "deflate", {}, other) is None
 
 
 def _numbered(each):
@@ -367,6 +401,12 @@ def test_metadata_is_the_text_of_pyiceberg(lake, version):
         if number and rng.random() < 0.3:
             main = table.current_snapshot().snapshot_id
             table.manage_snapshots().create_tag(main, f"t{number}").commit()
+        if number > 2 and rng.random() < 0.3:
+            known = {ref.snapshot_id for ref in table.metadata.refs.values()}
+            gone = [each.snapshot_id for each in table.snapshots() if each.snapshot_id not in known]
+            table.maintenance.expire_snapshots().by_ids(
+                rng.sample(gone, min(2, len(gone)))
+            ).commit()
         table.append(pa.table({"id": [number], "name": ["x"]}))
         read = rng.choice(texts).read(table.io, table.metadata_location)
         assert read == table.metadata
