@@ -56,11 +56,14 @@ def main_of(metadata: TableMetadata) -> Snapshot | None:
 
 def with_key(metadata: TableMetadata, key: str) -> list[Snapshot]:
     """Give the snapshots whose summary has a key, whatever stands there, in the table's order."""
-    return [
-        each
-        for each in metadata.snapshots
-        if each.summary is not None and key in _keys_of(each.summary)
-    ]
+    found = []
+    for each in metadata.snapshots:
+        if each.summary is not None:  # as `_keys_of`, without a call for each of them
+            private = each.summary.__pydantic_private__
+            keys = private["_additional_properties"] if private else _keys_of(each.summary)
+            if key in keys:
+                found.append(each)
+    return found
 
 
 class History:
