@@ -141,10 +141,10 @@ public final class FuzzMain {
   }
 
   /** Iceberg itself refuses the metadata: no catalog gives such a table. */
-  private static final class NoTable extends RuntimeException {
+  static final class NoTable extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    private NoTable(Throwable cause) {
+    NoTable(Throwable cause) {
       super(cause);
     }
   }
