@@ -446,6 +446,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           } catch (TxnException e) {
             session.refused();
             throw e;
+          } finally {
+            moments.forget(); // an analysis that changes a table goes on with what it has changed
           }
         });
   }

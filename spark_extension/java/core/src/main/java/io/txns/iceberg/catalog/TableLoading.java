@@ -84,7 +84,8 @@ public record TableLoading(
   }
 
   private Table writable(TableIdentifier identifier, boolean explicit) {
-    Loaded loaded = loaded(identifier);
+    // Outside a transaction as it is now: it may have come under care since it was read.
+    Loaded loaded = running() == null ? services.newest().load(identifier) : loaded(identifier);
     if (loaded == null) {
       return created(identifier);
     }
