@@ -204,8 +204,9 @@ class Committer:
                 return False
 
     def _applied(self, entry: Entry) -> bool:
-        head, left = self._log.newest, []  # which has the entry
+        head, left = self._log.newest, []
         if entry.carried:
+            head = self._log.load()  # and is told where the log is gone
             with self.metrics.phase(Phase.APPLY):
                 left = self._applier.apply_all(head, map(head.state.name_of, entry.carried))
         began_ms = self._clock.now_ms()
