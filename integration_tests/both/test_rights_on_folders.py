@@ -110,8 +110,9 @@ class SparkPerson(Person):
             if outcome == "error":
                 assert self.sql("ROLLBACK")[1][0][0] in {"rolled back", "none"}
                 return outcome, found
-        assert found[0][0] == "committed"
-        return outcome, found[0][-2]
+        state, *_, applied, _in_transaction, _apply = found[0]
+        assert state == "committed"
+        return outcome, applied
 
     def mark(self, table: str) -> tuple[str, Any]:
         """Set a property."""

@@ -236,9 +236,8 @@ public final class Committer {
     return entry.committed(applied);
   }
 
-  /** By the head that has it, which this log made or was told of. */
   private boolean applyAll(Entry entry) {
-    Head head = log.newest();
+    Head head = log.load();
     Set<TableIdentifier> left =
         entry.carried().stream()
             .map(head.state()::nameOf)
