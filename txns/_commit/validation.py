@@ -112,7 +112,7 @@ class Validation:
         """Hold against its table what was read before it was applied, and has left the log."""
         standing = {entry.commit_ts for entry in state.entries}
         for table, uuid, newest in request.reads.left(standing):
-            if self._tables.applied_ts(table, uuid) < newest:
+            if not self._tables.shows(table, uuid, newest):
                 raise Conflict(
                     f"a table that it read {_LACKS}, or somebody has taken the table away",
                     table=table,

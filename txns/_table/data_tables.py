@@ -15,6 +15,7 @@ from txns._iceberg.known_tables import load_table
 from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
+from txns._log.commit_log import LAG_MS
 from txns._log.entry import Kind
 from txns._table import mark as _mark
 from txns._table import overlay, replay
@@ -204,6 +205,18 @@ class DataTables:
         except NoSuchTableError:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
+
+    def shows(self, identifier: Identifier, uuid: str, ts: int) -> bool:
+        """
+        Whether the table of that uuid shows what was logged at a `commit_ts` in ms.
+
+        A replica that lags says less, and is asked again for about a second.
+        """
+        for wait_ms_max in LAG_MS:
+            if self.applied_ts(identifier, uuid) >= ts:
+                return True
+            self._clock.back_off(wait_ms_max)
+        return self.applied_ts(identifier, uuid) >= ts
 
     def whole(self, identifier: Identifier, head: Head) -> Table:
         """

@@ -142,7 +142,7 @@ final class Validation {
         .left(standing)
         .forEach(
             (table, left) -> {
-              if (tables.appliedTs(table, left.uuid()) < left.newestTs()) {
+              if (!tables.shows(table, left.uuid(), left.newestTs())) {
                 throw TxnException.conflict(
                     table,
                     request.key().txnId(),

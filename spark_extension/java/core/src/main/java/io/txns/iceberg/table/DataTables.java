@@ -340,6 +340,20 @@ public final class DataTables {
     }
   }
 
+  /**
+   * Whether the table of that uuid shows what was logged at a {@code commit_ts}, in ms. A replica
+   * that lags says less, and is asked again for about a second.
+   */
+  public boolean shows(TableIdentifier identifier, String uuid, long ts) {
+    for (int waitMsMax : CommitLog.LAG_MS) {
+      if (appliedTs(identifier, uuid) >= ts) {
+        return true;
+      }
+      clock.backOff(waitMsMax);
+    }
+    return appliedTs(identifier, uuid) >= ts;
+  }
+
   /** Operations that create a table which the catalog does not have. */
   public TableOperations operationsToCreate(TableIdentifier identifier, TableMetadata metadata) {
     return logged.operationsToCreate(identifier, metadata);
