@@ -503,6 +503,25 @@ def test_what_was_made_of_a_void_record_is_not_committed(shop, creation, isolati
     assert [1] == shop.plain_ids("shop.b")
 
 
+def test_a_replica_that_lags_is_asked_again_for_what_was_read(shop, monkeypatch):
+    """It gives the table as it was before what was read was applied to it."""
+    shop.open(apply="next").catalog().load_table("shop.a").append(rows(2))
+    catalog = shop.another_catalog()
+    txn = shop.open(catalog, apply="inline").begin(isolation="snapshot")
+    txn.load_table("shop.b").append(txn.load_table("shop.a").scan().to_arrow())
+    load, older = catalog.load_table, [shop.another_catalog().load_table("shop.a")] * 3
+    handle = shop.open()
+    handle.apply_le()
+    assert handle.tidy()
+
+    def lags(name):
+        return older.pop() if tuple(name) == ("shop", "a") and older else load(name)
+
+    monkeypatch.setattr(catalog, "load_table", lags)
+    txn.commit()
+    assert ([], [1, 1, 2]) == (older, sorted(shop.plain_ids("shop.b")))
+
+
 def test_what_was_read_before_it_was_applied_is_there_afterwards(shop):
     """It has left the head as ever: it is applied, and archived."""
     shop.open(apply="next").catalog().load_table("shop.a").append(rows(2))

@@ -100,6 +100,16 @@ class ReadMomentTest {
   }
 
   @Test
+  void whoWritesATableLoadsItAsItIsNow() {
+    TableIdentifier late = Lake.id("db.late");
+    lake.catalog().buildTable(late, Lake.SCHEMA).create();
+    assertThat(reader.loadTable(late)).isNotInstanceOf(TxnTable.class);
+    lake.open().register(late);
+    assertThat(reader.loadTable(late)).isNotInstanceOf(TxnTable.class);
+    assertThat(reader.loadTableForWrite(late)).isInstanceOf(TxnTable.class);
+  }
+
+  @Test
   void beforeThereIsALogTablesAreTheCatalogs(@TempDir Path empty) {
     Lake fresh = new Lake(empty);
     TxnCatalog tables = fresh.open().catalog(() -> null);

@@ -1,6 +1,6 @@
 /**
  * One session's state: its transaction, what runs in its threads, its time-out, its cached plans,
- * its catalogs.
+ * its catalogs, when its queries read.
  *
  * <p>May import: {@code sql} and below, {@code TxnSqlException}, and {@code io.txns.iceberg}.
  * Internal: public is what another room needs.
