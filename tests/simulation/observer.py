@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from tests.simulation import java_rules
+from tests.simulation import java_rules, late_creations
 from tests.simulation.contents import Contents
 from tests.simulation.history import Attempt, History, Version, folded
 from tests.simulation.late_heads import files_of_late_heads
@@ -74,6 +74,8 @@ class Observer:
         """The name that a table had when an entry changed it, by `commit_ts` and uuid."""
         self.disaster: Disaster | None = None
         """What the lake has not been recovered from yet."""
+        self.gone: dict[int, Logged] = {}
+        """What the log lacks since the last recovery, by `commit_ts` in ms."""
         self.off = False
         self.on_ts = 0
         """When transactions were turned on last, as `commit_ts` in ms."""
@@ -109,6 +111,8 @@ class Observer:
             self._changed_in_disaster(self.disaster, name, old, new)
         elif name == COMMIT_TABLE:
             self._log_changed(old, new)
+        elif late and old is None and is_marked(new):
+            late_creations.arrives(self, name, new)
         else:
             self.checks.changed(name, old, new)
 

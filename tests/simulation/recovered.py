@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.simulation import schemas
+from tests.simulation import late_creations, schemas
 from tests.simulation.disaster import Disaster, Drill, EntryId
 from tests.simulation.history import Version, folded, show
 from tests.simulation.scheduler import Violation
@@ -64,7 +64,7 @@ class Stored:
 def resume(lake: Lake, disaster: Disaster) -> None:
     """Judge what a recovery has left, and let the model go on from it."""
     observer = lake.observer
-    stored = Stored.of(observer, disaster.log)
+    stored, before = Stored.of(observer, disaster.log), dict(observer.entries)
     if disaster.drill is Drill.CATALOG_SET_BACK and not _has_more(observer, disaster, stored):
         assert disaster.backup is not None
         disaster.backup.model.restore(observer)
@@ -82,6 +82,10 @@ def resume(lake: Lake, disaster: Disaster) -> None:
     for each in list(observer.entries.values()):
         observer.entries[each.commit_ts] = _what_is_left(observer, disaster, stored, each)
     observer.disaster = None
+    observer.gone = {
+        ts: each for ts, each in before.items() if (ts, each.txn_id) not in stored.tables
+    }
+    late_creations.is_told(observer)
     _forget_what_is_gone(
         observer.history, stored, {name for one in gone.values() for name in one.names}
     )

@@ -13,6 +13,7 @@ import pytest
 import txns
 from tests.txns.backups import LOG, pointers, restore
 from tests.txns.lake import SCHEMA, ids, rows
+from tests.txns.wrapped import Wrapped
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._config import Config
@@ -190,6 +191,51 @@ def test_a_table_that_was_restored_after_a_recovery_needs_one_more(shop):
     found = _recover(shop)
     assert {} == found.broken
     _assert_whole(shop, 1, 2, 3)
+
+
+class _AnswerLost(Wrapped):
+    """A catalog in which swaps of a table get no answer, and arrive when somebody says so."""
+
+    def __init__(self, catalog, table):
+        super().__init__(catalog)
+        self.table, self.sent = table, []
+
+    def commit_table(self, table, requirements, updates):
+        if table.name() != self.table:
+            return super().commit_table(table, requirements, updates)
+        self.sent.append(lambda: self.catalog.commit_table(table, requirements, updates))
+        raise OSError("no answer")
+
+
+def test_a_creation_that_arrives_after_a_recovery_needs_one_more(shop):
+    """
+    Nothing bars it: the table is refused to all, and its name taken, until a recovery brings it in.
+
+    1. A creation is logged, and its request gets no answer. 2. The catalog is set back to before,
+    and recovered: the log lacks the entry. 3. The request arrives.
+    """
+    created = _AnswerLost(shop.another_catalog(), ("shop", "new"))
+    with shop.open(created).begin() as txn:
+        txn.create_table("shop.new", schema=SCHEMA).append(rows(7))
+    restore(shop.catalog, shop.backup)
+    assert [txn.txn_id] == _ids(_recover(shop).found.unknown)
+    created.sent[0]()
+    handle = shop.open(shop.another_catalog())
+    for meets in (
+        lambda: handle.snapshot().load_table("shop.new"),
+        lambda: handle.begin().load_table("shop.new"),
+        lambda: handle.catalog().create_table("shop.new", SCHEMA),
+        lambda: handle.catalog().drop_table("shop.new"),
+    ):
+        with pytest.raises(txns.CorruptLog, match="txns recover"):
+            meets()
+    assert {"shop.new"} == {each.where for each in check_all(handle.parts).violations}
+    found = _recover(shop)
+    assert [txn.txn_id] == _ids(found.found.told_by_tables)
+    assert ({}, {}) == (found.left, found.broken)
+    handle = shop.open(shop.another_catalog())
+    assert [7] == ids(handle.snapshot().load_table("shop.new")) == shop.plain_ids("shop.new")
+    _assert_whole(shop, 1, 2)
 
 
 def test_the_file_that_the_catalog_names_is_gone(shop):
