@@ -38,15 +38,20 @@ GRANTS = (
 )
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[tuple[Lake, Callable[[str, str], Any]]]:
+@pytest.fixture(params=["inline", "atomic"])
+def lake(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[Lake, Callable[[str, str], Any]]]:
     """Give a lake with a and b, and what runs a statement in Spark as a role."""
     with running_postgres() as server, Proxy(server.socket) as proxy:
         server.create_database("lake")
         lake = Lake(tmp_path, server.uri("lake")).make()
         server.run(*GRANTS, database="lake")
-        uri = server.jdbc_uri("lake", port=proxy.port)
-        with Driver("roles", tmp_path / "files", "-", tmp_path / "spark.log", uri=uri) as driver:
+        options = {
+            "uri": server.jdbc_uri("lake", port=proxy.port),
+            "txns.apply": request.param,
+        }
+        with Driver("roles", tmp_path / "files", "-", tmp_path / "spark.log", **options) as driver:
 
             def run(role: str, statement: str) -> Any:
                 driver.say(json.dumps([role, statement]))
@@ -64,6 +69,7 @@ def test_roles_through_spark(lake):
     2. A reader reads both, and is told by the database that it may not write; it rolls back.
     3. Nobody waits for b: the writer goes on with a.
     4. The owner applies b.
+    5. Who may write b and not the log is told so, and nothing is committed.
     """
     lake, run = lake
     for statement in ("BEGIN", "INSERT INTO lake.shop.a VALUES ('1')"):
@@ -91,3 +97,12 @@ def test_roles_through_spark(lake):
     run("postgres", "CALL lake.system.apply()")
     assert 1 == owner.load_table("shop.b").scan().to_arrow().num_rows
     assert [] == check_all(txns.open(owner).parts).violations
+
+    with owner.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "ALTER POLICY writes ON iceberg_tables USING (table_name IN ('a', 'b'))"
+        )
+    assert "and not write it: nothing was committed" in run(
+        "writer", "INSERT INTO lake.shop.b VALUES ('4')"
+    )
+    assert [[1]] == run("reader", joined)

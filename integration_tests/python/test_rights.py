@@ -77,15 +77,23 @@ def test_a_reader_reads_and_is_refused_at_once(lake):
     assert [] == check_all(txns.open(lake("postgres")).parts).violations
 
 
-def test_a_writer_of_the_log_is_trusted_with_its_tables(lake):
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_writer_of_the_log_is_trusted_with_its_tables(lake, apply, together):
     """
     What it commits to a table that it may not write is committed; somebody else applies it.
 
-    So the commit table is the boundary: who is not to write b gets a commit table of its own.
+    So the commit table is the boundary: who is not to write b gets a commit table of its own. A
+    policy hides the row of b from who would lock it: that it is there a plain look tells.
     """
-    writer = txns.open(lake("writer"))
-    writer.catalog().load_table("shop.a").append(ROW)
-    writer.catalog().load_table("shop.b").append(ROW)
+    writer = txns.open(lake("writer"), apply=apply)
+    if together:
+        with writer.begin() as txn:
+            for name in ("shop.a", "shop.b"):
+                txn.load_table(name).append(ROW)
+    else:
+        for name in ("shop.a", "shop.b"):
+            writer.catalog().load_table(name).append(ROW)
     owner = lake("postgres")
     assert 1 == owner.load_table("shop.a").scan().to_arrow().num_rows
     assert 0 == owner.load_table("shop.b").scan().to_arrow().num_rows
@@ -93,3 +101,19 @@ def test_a_writer_of_the_log_is_trusted_with_its_tables(lake):
     assert [] == txns.open(owner).apply_le()
     assert 1 == owner.load_table("shop.b").scan().to_arrow().num_rows
     assert [] == check_all(txns.open(owner).parts).violations
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_may_write_a_table_and_not_the_log_is_refused_at_once(lake, apply):
+    """A policy hides the commit table's row from the lock: that is no log that is gone."""
+    with lake("postgres").engine.begin() as connection:
+        connection.exec_driver_sql(
+            "ALTER POLICY writes ON iceberg_tables USING (table_name IN ('a', 'b'))"
+        )
+    txn = txns.open(lake("writer"), apply=apply).begin()
+    txn.load_table("shop.a").append(ROW)
+    with pytest.raises(txns.InvalidUsage, match="and not write it: nothing was committed") as told:
+        txn.commit()
+    assert "42501" == told.value.sqlstate
+    txn.rollback()
+    assert 0 == _rows(lake("reader"), "shop.a")

@@ -161,7 +161,7 @@ class Births:
 
         Returns:
             False where an applier has to: something is to be applied before, or somebody has
-            appended; or the log leaves all of it to others.
+            appended; its row is not locked; or the log leaves all of it to others.
 
         Raises:
             Conflict: It is to be created, and its name is taken.
@@ -179,7 +179,8 @@ class Births:
         base = real.metadata
         if self._waits(head, base, logged, request):
             return False
-        if ahead and rows.take(ahead.tables.get(change.table), _key(logged)):
+        is_locked = change.table not in rows.unlocked
+        if ahead and is_locked and rows.take(ahead.tables.get(change.table), _key(logged)):
             return True
         mark = _mark.mark_of(base)
         if mark is None:
@@ -190,8 +191,9 @@ class Births:
                 raise Quarantined(change.table, stranger.reason)
             return False
         self.places.refuse_to_apply(change.table, base, request.updates, logged.commit_ts)
-        self._carry_out(rows, real, logged, request)
-        return True
+        if is_locked:
+            self._carry_out(rows, real, logged, request)
+        return is_locked
 
     def _wanted(self, head: Head) -> bool:
         """Whether the log does not leave it to the next writer, who may have other rights."""

@@ -91,6 +91,8 @@ class LockedRows(ABC):
     Attributes:
         catalog: Theirs.
         held: Whether they stand still; others may move what was only looked at.
+        unlocked: Tables that are there, and whose rows are not locked: who asks may read these rows
+            and not write them, or somebody has made them since. They are read, and not moved.
     """
 
     catalog: MetastoreCatalog
@@ -99,6 +101,7 @@ class LockedRows(ABC):
     _written: list[Table] = field(default_factory=list)
     _sent: list[Table] = field(default_factory=list)
     held: bool = field(default=True, kw_only=True)
+    unlocked: frozenset[Identifier] = field(default=frozenset(), kw_only=True)
 
     def load_table(self, identifier: Identifier) -> Table:
         """

@@ -23,6 +23,7 @@ from txns._iceberg.database_answer import codes_of
 from txns._iceberg.known_tables import key_of, known_tables
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
 from txns._identifier import dotted_name
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +40,9 @@ _BEGIN = {
     "sqlite": "BEGIN IMMEDIATE",
 }
 """SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
+
+_BY_ROW = ("postgresql",)
+"""What locks each row by itself."""
 
 _NAMES = (IcebergTables.table_namespace, IcebergTables.table_name)
 """What a row has of a table's name."""
@@ -124,7 +128,7 @@ class SqlRows(Rows):
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             try:
                 connection.exec_driver_sql(_BEGIN[engine.dialect.name])
-                locations = self._locations(connection, {*others, first}, first)
+                locations, unlocked = self._lock(connection, {*others, first}, first)
             except DBAPIError as error:
                 _roll_back(connection)
                 if any(told in _BUSY for told in codes_of(error)):
@@ -133,7 +137,7 @@ class SqlRows(Rows):
             except BaseException:  # its thread is stopped; what it has begun, the pool does not end
                 _roll_back(connection)
                 raise
-            rows = _LockedSqlRows(self.catalog, locations, connection=connection)
+            rows = _LockedSqlRows(self.catalog, locations, connection=connection, unlocked=unlocked)
             try:
                 with known_tables(self.catalog).asked_by(connection):
                     yield rows
@@ -146,6 +150,28 @@ class SqlRows(Rows):
         with self.catalog.engine.connect() as connection:
             locations = self._locations(connection, tables)
             return _LockedSqlRows(self.catalog, locations, connection=connection, held=False)
+
+    def _lock(
+        self, connection: Connection, tables: set[Identifier], first: Identifier
+    ) -> tuple[dict[Identifier, str], frozenset[Identifier]]:
+        """
+        Lock rows; give the files of tables that there are, and those whose rows are not locked.
+
+        PostgreSQL locks no row that a policy lets somebody read and not write, and is silent on it.
+        """
+        locations = self._locations(connection, tables, first)
+        missing = tables - locations.keys()
+        if not missing or connection.dialect.name not in _BY_ROW:
+            return locations, frozenset()
+        unlocked = self._locations(connection, missing)
+        if first in unlocked:
+            raise InvalidUsage(
+                "42501",
+                "the catalog's database lets you read the commit table's row, and not write it:"
+                " nothing was committed; a policy on `iceberg_tables` has to let you, then COMMIT"
+                f" again, or ROLLBACK; table=`{dotted_name(first)}`",
+            )
+        return locations | unlocked, frozenset(unlocked)
 
     def _locations(
         self,

@@ -45,8 +45,8 @@ final class Births {
    * @param head with the entries that stand before the change in the same swap
    * @param logged the change, which no head has yet
    * @param request what carries it out
-   * @return false where an applier has to: something is to be applied before, or somebody has
-   *     appended
+   * @return false where an applier has to: something is to be applied before, somebody has
+   *     appended, or its row is not locked
    * @throws TxnException Quarantined where no applier could carry it out either: it does not fit on
    *     the table, or somebody has dropped or replaced that, or taken its mark; 40001 where the
    *     name is taken; CorruptLog where the log lacks what the table shows
@@ -72,8 +72,11 @@ final class Births {
       return false;
     }
     places.refuseToApply(table, base, request.updates(), logged.commitTs());
-    applier.carryOut(logged, real, request, Optional.empty(), false);
-    return true;
+    boolean isLocked = head.rows().isLocked(table);
+    if (isLocked) {
+      applier.carryOut(logged, real, request, Optional.empty(), false);
+    }
+    return isLocked;
   }
 
   /** Create a table that neither the catalog nor the log has. */

@@ -1,6 +1,7 @@
 package io.txns.iceberg.meta;
 
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -172,8 +173,7 @@ public final class JdbcRows implements Rows {
     Connection connection = begun(first);
     boolean isLocked = false;
     try {
-      Map<TableIdentifier, String> located = located(connection, first, tables);
-      LockedRows locked = new LockedJdbcRows(tables, located, files, connection);
+      LockedRows locked = lock(connection, first, tables, files);
       isLocked = true;
       return locked;
     } catch (SQLException e) {
@@ -183,6 +183,32 @@ public final class JdbcRows implements Rows {
         rollBack(connection);
       }
     }
+  }
+
+  /**
+   * Locks rows, and looks for those that it has not got: PostgreSQL locks no row that a policy lets
+   * somebody read, and not write, and does not say so.
+   */
+  private LockedRows lock(
+      Connection connection, TableIdentifier first, Set<TableIdentifier> tables, FileIO files)
+      throws SQLException {
+    String lock = database.dialect().lock;
+    Map<TableIdentifier, String> located = located(connection, first, tables, lock);
+    Set<TableIdentifier> missing = new LinkedHashSet<>(tables);
+    missing.removeAll(located.keySet());
+    Map<TableIdentifier, String> unlocked =
+        missing.isEmpty() || lock.isEmpty() ? Map.of() : located(connection, first, missing, "");
+    if (unlocked.containsKey(first)) {
+      throw TxnException.invalidUsage(
+          "42501",
+          "the catalog's database lets you read the commit table's row, and not write it: nothing"
+              + " was committed; a policy on `iceberg_tables` has to let you, then COMMIT again,"
+              + " or ROLLBACK; table=`"
+              + first
+              + "`");
+    }
+    located.putAll(unlocked);
+    return new LockedJdbcRows(tables, located, unlocked.keySet(), files, connection);
   }
 
   @Override
@@ -248,9 +274,9 @@ public final class JdbcRows implements Rows {
     }
   }
 
-  /** The files of tables that there are; locks their rows, one first, then by name. */
+  /** The files of tables that there are, one first, then by name; locks their rows so. */
   private Map<TableIdentifier, String> located(
-      Connection connection, TableIdentifier first, Collection<TableIdentifier> tables)
+      Connection connection, TableIdentifier first, Collection<TableIdentifier> tables, String lock)
       throws SQLException {
     Map<List<String>, TableIdentifier> keys = new LinkedHashMap<>();
     tables.forEach(table -> keys.put(key(table), table));
@@ -262,7 +288,7 @@ public final class JdbcRows implements Rows {
             + (database.hasTypes() ? " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)" : "")
             + " ORDER BY CASE WHEN table_namespace = ? AND table_name = ? THEN 0 ELSE 1 END,"
             + " table_namespace, table_name"
-            + database.dialect().lock;
+            + lock;
     List<String> values = new ArrayList<>(List.of(catalog.name()));
     keys.keySet().forEach(values::addAll);
     values.addAll(key(first));
@@ -342,9 +368,10 @@ public final class JdbcRows implements Rows {
     private LockedJdbcRows(
         Set<TableIdentifier> tables,
         Map<TableIdentifier, String> located,
+        Set<TableIdentifier> unlocked,
         FileIO files,
         Connection connection) {
-      super(tables, located, files, known);
+      super(tables, located, unlocked, files, known);
       this.connection = connection;
     }
 

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.TableMetadata;
@@ -23,6 +24,7 @@ import org.apache.iceberg.io.FileIO;
 public abstract class LockedRows implements AutoCloseable {
   private final Map<TableIdentifier, RowOperations> rows = new LinkedHashMap<>();
   private final Map<TableIdentifier, TableMetadata> made = new LinkedHashMap<>();
+  private final Set<TableIdentifier> unlocked;
   private List<Moved> written = new ArrayList<>();
   private List<Moved> sent = List.of();
   private boolean isClosed;
@@ -38,13 +40,16 @@ public abstract class LockedRows implements AutoCloseable {
   /**
    * @param tables those that were asked for, be they there or not
    * @param located the files that their rows name, where there are any
+   * @param unlocked those that are there, and whose rows are not locked
    * @param io how the catalog reaches all of its files
    */
   protected LockedRows(
       Collection<TableIdentifier> tables,
       Map<TableIdentifier, String> located,
+      Set<TableIdentifier> unlocked,
       FileIO io,
       KnownMetadata known) {
+    this.unlocked = Set.copyOf(unlocked);
     tables.forEach(
         table -> rows.put(table, new RowOperations(table, io, located.get(table), known)));
   }
@@ -52,6 +57,14 @@ public abstract class LockedRows implements AutoCloseable {
   /** Whether a table was asked for, be it there or not. */
   public boolean has(TableIdentifier table) {
     return rows.containsKey(table);
+  }
+
+  /**
+   * Whether a table stands still. One that is there may not: who asks may read its row and not
+   * write it, or somebody has made it since. It is read, and not moved.
+   */
+  public boolean isLocked(TableIdentifier table) {
+    return has(table) && !unlocked.contains(table);
   }
 
   /** A table's operations, whose {@code current} is null where there is no table. */

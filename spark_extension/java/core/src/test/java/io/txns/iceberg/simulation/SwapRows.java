@@ -64,7 +64,7 @@ final class SwapRows implements Rows {
     private final List<CatalogSteps.Move> moves = new ArrayList<>();
 
     private Looked(Set<TableIdentifier> tables, Map<TableIdentifier, String> located) {
-      super(tables, located, io, known);
+      super(tables, located, Set.of(), io, known);
     }
 
     @Override
