@@ -34,6 +34,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 import txns._admin.found_log
 import txns._admin.log_versions
 import txns._admin.orphans
+import txns._admin.taken_forward
 import txns._catalog.changefeed
 import txns._commit.group
 import txns._iceberg.avro_files
@@ -245,6 +246,7 @@ def simulated(world: World) -> Iterator[None]:
         (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
         (txns._admin.orphans, "listed", listed),
         (txns._admin.found_log, "listed", listed),
+        (txns._admin.taken_forward, "listed", listed),
         (txns._admin.log_versions, "ThreadPoolExecutor", lambda _threads: SynchronousExecutor()),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),

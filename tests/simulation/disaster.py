@@ -87,6 +87,7 @@ class Disaster:
         forward: Whether the log was taken forward already.
         registers: Whether the newest metadata of the table is put back; None while nobody knows.
         put_back: The tables of which it was.
+        went_forward: Those that a recovery has taken forward by itself.
         voided: Whether somebody has begun to make the record void.
         known: The entries that the model knew when the recovery had ended.
         unsure: The tables that somebody has written since who did not see what was lost.
@@ -114,6 +115,7 @@ class Disaster:
     forward: bool = False
     registers: bool | None = None
     put_back: set[Identifier] = field(default_factory=set)
+    went_forward: set[Identifier] = field(default_factory=set)
     voided: bool = False
     known: dict[EntryId, Logged] = field(default_factory=dict)
     unsure: set[Identifier] = field(default_factory=set)

@@ -194,19 +194,20 @@ def _recover(worker: Worker, found: Disaster, *, forward: bool = False) -> bool:
 
 
 def _hear(found: Disaster, done: Recovered) -> None:
+    found.went_forward.update(done.forward if done.log_id else ())
     said = (*done.found.gone, *done.found.unknown, *done.found.passed_over)
     found.named.update((each.commit_ts, each.txn_id) for each in said)
     found.told_by_tables.update((one.commit_ts, one.txn_id) for one in done.found.told_by_tables)
 
 
 def _recover_forward(worker: Worker, found: Disaster) -> bool:
-    """Take the log forward; then put back the newest metadata of the tables, and recover that."""
+    """Take the log forward; put back the newest metadata of what stays behind, and recover that."""
     if not found.forward and not _recover(worker, found, forward=True):
         return False
     observer = worker.lake.observer
     for name in sorted({*found.before, *observer.registry.pointers} - {found.log}):
         if observer.registry.pointers.get(name) != found.before.get(name) and (
-            name not in found.put_back
+            name not in found.put_back | found.went_forward
         ):
             set_back(observer, name, found.before.get(name))
         found.put_back.add(name)

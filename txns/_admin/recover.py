@@ -21,6 +21,7 @@ from txns._admin.found_log import FoundLog, Standing, at_version, find, standing
 from txns._admin.inventory import survey
 from txns._admin.log_versions import EPOCH
 from txns._admin.shown import shown_tables
+from txns._admin.taken_forward import later_versions, take_forward
 from txns._admin.void_told import advanced
 from txns._commit.tidy import archived
 from txns._iceberg import manifests
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from txns._admin.log_versions import EntryId
     from txns._admin.shown import Shown, ShownTable
+    from txns._admin.taken_forward import LaterVersion
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
@@ -71,6 +73,7 @@ class Recovered:
         marked: The tables that belong to the log since.
         left: Those that do not, and why.
         broken: Those that lack what the log has, or cannot be read, and why.
+        forward: Those that were set back, and stand where the log has them again.
     """
 
     found: FoundLog
@@ -79,6 +82,7 @@ class Recovered:
     marked: tuple[Identifier, ...] = ()
     left: dict[Identifier, str] = field(default_factory=dict)
     broken: dict[Identifier, str] = field(default_factory=dict)
+    forward: tuple[Identifier, ...] = ()
 
 
 def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool) -> Recovered:
@@ -88,7 +92,10 @@ def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool
     begun = standing(parts, shown.tables, forward=forward, dry_run=True)
     head_of(begun.table)  # one that cannot be read is told before all
     found = find(begun.table, shown, forward=forward)
-    return Recovered(found, begun, left=shown.unread, broken=_set_back(parts, begun))
+    later = _later_versions(parts, begun, begun.table, found, shown)
+    forward_ = tuple(each.table.name() for each in later)
+    broken = {name: why for name, why in _set_back(parts, begun).items() if name not in forward_}
+    return Recovered(found, begun, left=shown.unread, broken=broken, forward=forward_)
 
 
 def _set_back(parts: Parts, begun: Standing) -> dict[Identifier, str]:
@@ -127,6 +134,13 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     )
     table = take_back(parts, begun.table, by_tables)
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
+    forwarded = []
+    for version in _later_versions(parts, begun, table, before, by_tables):
+        take_forward(parts.catalog, version, clock)
+        forwarded.append(version.table.name())
+    if forwarded:
+        by_tables = shown_tables(parts)
+        before = find(table, by_tables, forward=forward, before=before)
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
     free = _free(parts, before)
@@ -147,7 +161,20 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             marked.append(shown.identifier)
     found = _begin_epoch(parts, log_id, before, set(marked), set(left), forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
-    return Recovered(found, begun, log_id, tuple(marked), left, broken)
+    return Recovered(found, begun, log_id, tuple(marked), left, broken, tuple(forwarded))
+
+
+def _later_versions(
+    parts: Parts, begun: Standing, table: Table, found: FoundLog, by_tables: Shown
+) -> list[LaterVersion]:
+    """
+    Find the versions of tables that a log has gone on from which is taken forward.
+
+    A table that was set back by itself may have been so on purpose: its owner says.
+    """
+    if begun.registered is None and found.target is table.metadata:
+        return []
+    return later_versions(parts.catalog, at_version(table, found.target), by_tables.tables)
 
 
 def _free(parts: Parts, found: FoundLog) -> EntryId:

@@ -34,7 +34,8 @@ _WORDS = {
 @click.option(
     "--forward",
     is_flag=True,
-    help="Take back what files of the log still have, though no table shows it.",
+    help="Take back what files of the log still have, though no table shows it, and take tables"
+    " there by their own later metadata.",
 )
 @click.option(
     "--void",
@@ -134,6 +135,9 @@ def _say(recovered: Recovered) -> None:
     else:
         say(f"the log is {recovered.log_id}; its upper is {found.upper} ({time_of(found.upper)})")
         say(f"{len(recovered.marked)} tables belong to it")
+    for table in recovered.forward:
+        taken = "is taken" if recovered.log_id else "would be taken"
+        say(f"{dotted_name(table)} was behind the log: its own later metadata {taken}")
     for table, why in recovered.left.items():
         complain(f"{dotted_name(table)} does not belong to the log: {why}")
     for table, why in recovered.broken.items():
@@ -166,6 +170,7 @@ def _json(recovered: Recovered) -> dict[str, Any]:
         "registered": begun.registered.path if begun.registered else "",
         "upper": recovered.found.upper,
         **entries,
+        "forward": [dotted_name(each) for each in recovered.forward],
         "marked": [dotted_name(each) for each in recovered.marked],
         "left": {dotted_name(name): why for name, why in recovered.left.items()},
         "broken": {dotted_name(name): why for name, why in recovered.broken.items()},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 import pytest
+from pyiceberg.types import StringType
 
 import txns
 from tests.txns.backups import LOG, pointers, restore
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from txns._log.entry import Entry
 
 A, B = ("shop", "a"), ("shop", "b")
+
+
+@pytest.fixture(params=["inline", "atomic"])
+def apply(request, monkeypatch) -> str:
+    """Let all handles of a test that name none carry changes out in one way."""
+    monkeypatch.setenv("TXNS_APPLY", request.param)
+    return request.param
 
 
 @pytest.fixture
@@ -157,15 +165,77 @@ def test_a_catalog_that_was_set_back_says_what_is_gone(shop):
     _assert_whole(shop, 1, 2)
 
 
-def test_a_catalog_that_was_set_back_is_taken_forward(shop):
-    """The log comes back; tables that have not got what it has archived say so."""
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_catalog_that_was_set_back_is_taken_forward(apply, shop, tidied):
+    """The log comes back, and tables with it: by payloads, or by their own files where none is."""
     later = _append(shop, 4)
+    if tidied:
+        assert shop.open().tidy()
     _append(shop, 5)
     restore(shop.catalog, shop.backup)
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=True)
     found = _recover(shop, forward=True)
     assert [shop.last, later] == _ids(found.found.taken_back)
     assert 1 == len(found.found.unknown)
+    assert ((A, B) if tidied or apply == "atomic" else ()) == dry.forward == found.forward
+    assert {} == found.broken
     _assert_whole(shop, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("gone", ["version", "manifest", "other line"])
+def test_a_table_whose_later_version_is_not_whole_stays_where_it_was(shop, gone):
+    """It is told to lack what the log has, and readable as it was; the other one goes forward."""
+    _append(shop, 4)
+    assert shop.open().tidy()
+    after = pointers(shop.catalog)["shop.a"]
+    later = shop.catalog.load_table("shop.a")
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    if gone == "version":
+        Path(urlparse(after).path).unlink()
+    elif gone == "manifest":
+        manifest = later.current_snapshot().manifests(later.io)[0].manifest_path
+        Path(urlparse(manifest).path).unlink()
+    else:
+        shop.another_catalog().load_table("shop.a").append(rows(8))
+    found = _recover(shop, forward=True)
+    assert (B,) == found.forward
+    assert {A} == found.broken.keys()
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 4] == ids(handle.snapshot().load_table("shop.b"))
+    expected = [1, 2, 8] if gone == "other line" else [1, 2]
+    assert expected == shop.plain_ids("shop.a")
+
+
+@pytest.mark.usefixtures("apply")
+def test_a_table_that_goes_forward_has_all_that_its_version_has(shop):
+    """Its columns, partitions, order, properties and references, too."""
+    with shop.open().begin() as txn:
+        with txn.load_table("shop.a").transaction() as changes:
+            changes.set_properties({"owner": "me"})
+            with changes.update_schema() as schema:
+                schema.add_column("more", StringType())
+            with changes.update_spec() as spec:
+                spec.add_identity("id")
+        txn.load_table("shop.b").manage_snapshots().create_tag(
+            shop.catalog.load_table("shop.b").metadata.current_snapshot_id, "kept"
+        ).commit()
+    assert shop.open().tidy()
+    later = {name: shop.catalog.load_table(name).metadata for name in ("shop.a", "shop.b")}
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    assert (A, B) == _recover(shop, forward=True).forward
+    for name, metadata in later.items():
+        now = shop.another_catalog().load_table(name).metadata
+        assert metadata.schema() == now.schema()
+        assert metadata.spec() == now.spec()
+        assert metadata.sort_order() == now.sort_order()
+        assert metadata.properties.get("owner") == now.properties.get("owner")
+        assert metadata.refs.items() - {("main", metadata.refs["main"])} <= now.refs.items()
+        assert {each.snapshot_id for each in metadata.snapshots} <= {
+            each.snapshot_id for each in now.snapshots
+        }
+    _assert_whole(shop, 1, 2, 3)
 
 
 def test_who_has_seen_what_was_lost_opens_the_catalog_again(shop):
@@ -293,15 +363,22 @@ def _append_with(handle: txns.Handle, value: int) -> None:
             txn.load_table(name).append(rows(value))
 
 
-def test_a_catalog_of_three_days_ago_goes_on_with_the_version_after_its_own(days):
-    """What was committed in the rest of that minute is applied again; what came later is named."""
+def test_a_catalog_of_three_days_ago_goes_on_with_the_version_after_its_own(apply, days):
+    """
+    What was committed in the rest of that minute is back; what came later is named.
+
+    It is applied again, or, where the log's own swap has moved the tables, in their own files.
+    """
     restore(days.catalog, days.amid)
+    dry = recoverable(days.another_catalog(), Config.of(), days.clock, forward=False)
     found = _recover(days)
     assert found.begun.registered
     assert days.at_the_end[LOG] == found.begun.registered.path
     assert days.amid[LOG].endswith(found.begun.missing.rpartition("/")[2])
     assert 14 == len([*found.found.gone, *found.found.unknown])
     assert ([], []) == (found.found.taken_back, found.found.told_by_tables)
+    assert ((A, B) if apply == "atomic" else ()) == dry.forward == found.forward
+    assert {} == dry.broken == found.broken
     _assert_whole(days, 1, 2, 3, 4, 5, 6)
 
 
@@ -373,8 +450,9 @@ def _upper(summary: dict[str, str]) -> int:
     return int(summary["txns.upper"])
 
 
+@pytest.mark.usefixtures("apply")
 def test_a_catalog_of_three_days_ago_is_taken_forward(days):
-    """The newest version is registered; what it has archived, the tables are told to lack."""
+    """The newest version is registered, and the tables follow."""
     restore(days.catalog, days.amid)
     newest = _recover(days, forward=True)
     assert newest.begun.registered

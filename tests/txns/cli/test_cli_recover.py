@@ -59,6 +59,22 @@ def test_a_dry_run_tells_what_only_a_recovery_forward_keeps(shop, cli):
     assert "--forward" not in cli("recover").stdout
 
 
+def test_recover_says_which_tables_it_takes_forward(shop, cli):
+    """What has left the head is in no payload: the table's own later metadata has it."""
+    backup = pointers(shop.catalog)
+    handle = shop.open()
+    for number in (3, 4):
+        handle.catalog().load_table("shop.a").append(rows(number))
+        handle.tidy()
+    restore(shop.catalog, backup)
+    for options, words in ((("--dry-run",), "would be taken"), ((), "is taken")):
+        done = cli("recover", "--forward", *options)
+        assert 0 == done.exit_code, done.output
+        assert f"shop.a was behind the log: its own later metadata {words}" in done.stdout
+    assert 0 == cli("check").exit_code
+    assert "forward" in json.loads(cli("recover", "--json").stdout)
+
+
 def test_a_dry_run_says_that_there_is_nothing_and_what_stays_broken(shop, cli):
     """It ends as the recovery will, which leaves a table that was set back to a person."""
     dry = cli("recover", "--dry-run")
