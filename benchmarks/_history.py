@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from txns._admin.invariants import check_all
 from txns._commit import tidy
 from txns._log import archive
-from txns._log.entry import Change, Entry, Isolation, Kind, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Isolation, Kind
 from txns._log.swap import Outcome
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 import txns
 from txns._commit import tidy
 from txns._log import archive
-from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Isolation, Kind, Payload
 from txns._log.swap import Outcome
 
 if TYPE_CHECKING:

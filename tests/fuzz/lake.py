@@ -28,6 +28,7 @@ from tests.fuzz.more_updates import MORE_UPDATES
 from tests.txns.lake import Lake, lake_catalog, rows
 from txns import errors
 from txns._admin import orphans
+from txns._log import change as _change
 from txns._log import entry
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _logged(lake: Lake) -> dict[str, int]:
     left: dict[str, int] = {}
     for snapshot in lake.catalog.load_table("txns.commits").snapshots():
         assert snapshot.summary is not None
-        for change in json.loads(snapshot.summary.additional_properties.get(entry.TABLES, "[]")):
+        for change in json.loads(snapshot.summary.additional_properties.get(_change.TABLES, "[]")):
             left[change["uuid"]] = change["to-snapshot-id"]
     return left
 

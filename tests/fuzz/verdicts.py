@@ -23,8 +23,9 @@ from tests.txns.lake import SteppingClock
 from txns import errors
 from txns._iceberg.updates import laid_over
 from txns._log import archive, entry, payload
+from txns._log.change import Change, Operation
 from txns._log.commit_log import CommitLog
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation, Payload
+from txns._log.entry import Entry, Kind, LoggedChange, Payload
 from txns._log.state import LogState
 from txns._stage import kept_tags
 from txns._table import logged_state, mark, outstanding_branch, overlay, reconcile, replay

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tests.simulation.disaster import Drill
 from tests.simulation.faults import Fault
 from tests.simulation.settings import Switch
-from txns._log.entry import Kind, Operation
+from txns._log.change import Operation
+from txns._log.entry import Kind
 from txns.errors import (
     CommitStateUnknown,
     Conflict,

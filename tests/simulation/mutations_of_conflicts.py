@@ -8,6 +8,7 @@ from pyiceberg.table import Transaction
 
 from txns._commit import conflict, validation
 from txns._log import entry as _entry
+from txns._log.change import Operation
 from txns._stage import change_builder, txn_table
 from txns._stage.staged_table import StagedTable
 
@@ -57,7 +58,7 @@ def absence_check_dropped() -> list[Patch]:
     clash = conflict.ConflictChecker._clash
 
     def careless(self: Any, entry: Any, change: Any) -> str | None:
-        if change.operation is _entry.Operation.CREATE:
+        if change.operation is Operation.CREATE:
             return None
         return clash(self, entry, change)
 

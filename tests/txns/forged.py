@@ -18,8 +18,9 @@ from pyiceberg.table.update import (
 )
 
 from txns._log import payload
-from txns._log.entry import Change, Entry, Kind, Payload
-from txns._log.entry import Operation as LoggedOperation
+from txns._log.change import Change
+from txns._log.change import Operation as LoggedOperation
+from txns._log.entry import Entry, Kind, Payload
 from txns._stage.change_builder import main_at
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from txns._admin.findings import Findings
 from txns._identifier import dotted_name
 from txns._log.archive import entries_of, time_of
 from txns._log.archive_scan import ArchiveScan
-from txns._log.entry import Isolation, Kind, Operation
+from txns._log.change import Operation
+from txns._log.entry import Isolation, Kind
 from txns._message import said
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from txns._admin.inventory import has_nameless, survey
 from txns._commit.outstanding import Outstanding, outstanding
 from txns._identifier import dotted_name
 from txns._log import commit_table
-from txns._log.entry import LoggedChange, Operation
+from txns._log.change import Operation
+from txns._log.entry import LoggedChange
 from txns._message import said
 from txns._table import mark
 from txns._table.logged_state import MISSING, NAME_TAKEN

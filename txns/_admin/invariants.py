@@ -23,7 +23,8 @@ from txns._iceberg import snapshots
 from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log import entry as _entry
-from txns._log.entry import Entry, Kind, Operation
+from txns._log.change import Operation
+from txns._log.entry import Entry, Kind
 from txns._message import said
 from txns._table import mark
 from txns.errors import InvalidUsage, TxnsError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns._log.entry import Operation
+from txns._log.change import Operation
 from txns._table import mark as _mark
 from txns.errors import Conflict, Unsupported
 

@@ -19,7 +19,8 @@ from txns._table.logged_state import logged_state
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._log.entry import Change, Entry
+    from txns._log.change import Change
+    from txns._log.entry import Entry
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from txns._admin.line import Line
     from txns._admin.log_versions import EntryId
     from txns._admin.shown import ShownTable
-    from txns._log.entry import Change, Entry
+    from txns._log.change import Change
+    from txns._log.entry import Entry
 
 
 def passed_over(

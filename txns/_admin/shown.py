@@ -14,7 +14,8 @@ from txns._admin.line import Line
 from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import storage_time
-from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.limits import is_late
 from txns._message import said_by
 from txns._table import mark as _mark

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._admin.inventory import Surveyed
-    from txns._log.entry import Change
+    from txns._log.change import Change
     from txns._log.head import Head
     from txns._services import Parts
 

@@ -16,17 +16,11 @@ from pyiceberg.expressions import And, EqualTo, NotEqualTo, Or, Reference
 
 from txns._admin.shown import shown_tables
 from txns._iceberg.snapshots import summary_value
+from txns._log import change as _change
 from txns._log import entry as _entry
 from txns._log.archive_scan import ArchiveScan
-from txns._log.entry import (
-    APPLIED_KINDS,
-    THIS_ENGINE,
-    Change,
-    Entry,
-    Kind,
-    LoggedChange,
-    Operation,
-)
+from txns._log.change import Change, Operation
+from txns._log.entry import APPLIED_KINDS, THIS_ENGINE, Entry, Kind, LoggedChange
 from txns._log.stored import number
 from txns.errors import CorruptLog, InvalidUsage, Unsupported
 
@@ -159,7 +153,7 @@ def _said(bad: Snapshot) -> Entry | None:
         read_ts=max(commit_ts - 1, 0),
         engine=THIS_ENGINE,
         comment="void: the record could not be read",
-        changes=_tables(summary.get(_entry.TABLES) or "") if applies else (),
+        changes=_tables(summary.get(_change.TABLES) or "") if applies else (),
     )
 
 
@@ -198,7 +192,7 @@ def _shown(tables: list[ShownTable], told: Entry) -> tuple[Change, ...]:
 
 def _tables(stored: str) -> tuple[Change, ...]:
     try:
-        return _entry.changes_of(stored)
+        return _change.parsed(stored)
     except (CorruptLog, Unsupported):
         return ()
 

@@ -21,7 +21,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._identifier import dotted_name, folded
-from txns._log.entry import Operation
+from txns._log.change import Operation
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
 from txns.errors import Conflict, InvalidUsage, TxnsError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.view import View
 
     from txns._identifier import Identifier
-    from txns._log.entry import Change
+    from txns._log.change import Change
     from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded

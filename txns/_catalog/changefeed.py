@@ -14,7 +14,8 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns._identifier import dotted_name, folded
-from txns._log.entry import Kind, Operation
+from txns._log.change import Operation
+from txns._log.entry import Kind
 from txns._table import mark, overlay
 from txns.errors import Conflict, Unsupported
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._identifier import Identifier
-    from txns._log.entry import Change
+    from txns._log.change import Change
     from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded

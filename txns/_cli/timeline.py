@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from txns._admin.history import Past
     from txns._cli.options import Lake
-    from txns._log.entry import Change
+    from txns._log.change import Change
 
 _POLL_MS = 250
 _LIMIT = 20

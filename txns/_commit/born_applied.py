@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssertCreate
 
-from txns._log.entry import Change, Entry, Kind, LoggedChange
+from txns._log.entry import Entry, Kind, LoggedChange
 from txns._log.settings import INLINE
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from txns._config import Config
     from txns._iceberg.locked_rows import LockedRows, Ready, Rows
     from txns._identifier import Identifier
+    from txns._log.change import Change
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
     from txns._stage.staged_table import Point, StagedTable

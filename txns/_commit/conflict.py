@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txns._log.entry import Change, Entry, Isolation, Kind, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Isolation, Kind
 from txns.errors import Conflict
 
 if TYPE_CHECKING:

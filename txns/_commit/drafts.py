@@ -14,7 +14,7 @@ from txns._commit.group import Origin
 from txns._commit.head_bounds import HeadFull
 from txns._identifier import dotted_name
 from txns._log import limits
-from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, to_summary
+from txns._log.entry import THIS_ENGINE, Entry, Kind, to_summary
 from txns._logger import fields, logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._commit.group import Key, Member
+    from txns._log.change import Change
     from txns._log.head import Head
     from txns._log.state import LogState
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from txns._identifier import Identifier
-    from txns._log.entry import Change, Entry
+    from txns._log.change import Change
+    from txns._log.entry import Entry
     from txns._log.head import Head
     from txns._log.state import LogState
     from txns._table.data_tables import DataTables

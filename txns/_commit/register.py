@@ -23,7 +23,8 @@ from txns._commit.drafts import control_entry
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._identifier import dotted_name
-from txns._log.entry import Change, Entry, Kind, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind
 from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable

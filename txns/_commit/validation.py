@@ -16,15 +16,8 @@ from txns._iceberg import places
 from txns._identifier import dotted_name
 from txns._log import limits, permitted
 from txns._log import payload as _payload
-from txns._log.entry import (
-    NO_PAYLOAD,
-    THIS_ENGINE,
-    Change,
-    Entry,
-    Kind,
-    LoggedChange,
-    Operation,
-)
+from txns._log.change import Change, Operation
+from txns._log.entry import NO_PAYLOAD, THIS_ENGINE, Entry, Kind, LoggedChange
 from txns._stage import change_builder, restage
 from txns._table import replay
 from txns.errors import NOBODY, TOO_OLD, Conflict, InvalidUsage, TxnsError, Unsupported

@@ -28,15 +28,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from txns._identifier import dotted_name
 from txns._log import limits
 from txns._log.archive_scan import ArchiveScan, readable
+from txns._log.change import Change, Operation
 from txns._log.commit_table import SCHEMA
-from txns._log.entry import (
-    APPLIED_KINDS,
-    Change,
-    Entry,
-    Isolation,
-    Kind,
-    Operation,
-)
+from txns._log.entry import APPLIED_KINDS, Entry, Isolation, Kind
 from txns._log.stored import archived_name, word
 from txns.errors import CorruptLog
 

@@ -8,31 +8,24 @@ decode and what must be refused. Pure.
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import re
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from txns._identifier import Identifier, dotted_name
+from txns._log import change as _change
 from txns._log import limits
 from txns._log import settings as _settings
-from txns._log.stored import (
-    INT64_MAX,
-    INT64_MIN,
-    check_name,
-    is_txn_id,
-    number,
-    word,
-)
+from txns._log.stored import is_txn_id, number, word
 from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from txns._log.change import Change
     from txns._log.settings import Settings
 
 FORMAT_VERSION = 1
@@ -51,7 +44,6 @@ TXN_ID = "txns.txn-id"
 ISOLATION = "txns.isolation"
 ENGINE = "txns.engine"
 COMMENT = "txns.comment"
-TABLES = "txns.tables"
 PAYLOAD = "txns.payload"
 PAYLOAD_LOCATION = "txns.payload-location"
 PAYLOAD_SHA256 = "txns.payload-sha256"
@@ -86,18 +78,6 @@ class Kind(Enum):
 
 APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
 """Those whose changes move `main` of their tables, in the swap of the entry or after it."""
-
-
-class Operation(Enum):
-    """What an entry does to one data table."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    DELETE = "delete"
-    REPLACE = "replace"
-    CREATE = "create"
-    ALTER = "alter"
-    DROP = "drop"
 
 
 class Isolation(Enum):
@@ -135,24 +115,6 @@ class Isolation(Enum):
                 "unknown isolation level, use SNAPSHOT, SERIALIZABLE, STRICT SERIALIZABLE, READ"
                 f" UNCOMMITTED, READ COMMITTED or REPEATABLE READ; level=`{level}`",
             ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """
-    What an entry does to one data table: all that conflict checks need.
-
-    `born_applied` says that the swap of the entry itself moved the table (docs/spec.md 11.3).
-    """
-
-    table: Identifier
-    uuid: str
-    operation: Operation
-    from_snapshot_id: int | None
-    to_snapshot_id: int | None
-    added_records: int = 0
-    deleted_records: int = 0
-    born_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +223,7 @@ def to_summary(entry: Entry) -> dict[str, str]:
         summary[PREV_TS] = str(entry.prev_ts)
         summary[READ_TS] = str(entry.read_ts)
         summary[ISOLATION] = entry.isolation.value
-        summary[TABLES] = json.dumps(
-            [_change_json(change) for change in entry.changes], ensure_ascii=False
-        )
+        summary[_change.TABLES] = _change.dumped(entry.changes)
     summary[UPPER] = str(entry.upper)
     summary[TIDIED_UPTO] = str(entry.tidied_upto)
     summary[TXN_ID] = entry.txn_id
@@ -310,7 +270,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         else word(Isolation, _required(summary, ISOLATION), ISOLATION),
         engine=limits.unicode(summary.get(ENGINE) or "").decode(),
         comment=limits.cut_comment(summary.get(COMMENT) or ""),
-        changes=() if tidy else changes_of(_required(summary, TABLES)),
+        changes=() if tidy else _change.parsed(_required(summary, _change.TABLES)),
         payload=_payload(summary),
         settings=_settings.parsed(summary[SETTINGS], SETTINGS) if SETTINGS in summary else None,
     )
@@ -412,102 +372,6 @@ def _payload(summary: Mapping[str, str]) -> Payload:
 def _is_long(text: str) -> bool:
     most = limits.INLINE_MAX_BYTES
     return len(text) > most or len(text.encode(errors="replace")) > most
-
-
-def changes_of(stored: str) -> tuple[Change, ...]:
-    """
-    Decode what an entry does to each table.
-
-    Raises:
-        CorruptLog: It is malformed.
-    """
-    try:
-        elements = limits.parsed(stored)
-    except ValueError as error:
-        raise CorruptLog(f"{TABLES} is not JSON: {error}") from error
-    if not isinstance(elements, list):
-        raise CorruptLog(f"{TABLES} is not a list")
-    if len(elements) > limits.TABLES_MAX:
-        raise CorruptLog(f"an entry names at most {limits.TABLES_MAX} tables")
-    changes: list[Change] = []
-    seen: set[object] = set()
-    for element in elements:
-        change = _change(element if isinstance(element, dict) else {})
-        if change.table in seen or change.uuid in seen:
-            raise CorruptLog(f"an entry names a table once; table=`{dotted_name(change.table)}`")
-        seen.update((change.table, change.uuid))
-        changes.append(change)
-    return tuple(changes)
-
-
-def _change(element: dict[str, Any]) -> Change:
-    identifier = element.get("identifier")
-    if not isinstance(identifier, dict) or not isinstance(identifier.get("namespace"), list):
-        raise CorruptLog(f"an element of {TABLES} has no list `namespace`")
-    levels = identifier["namespace"]
-    if not all(isinstance(level, str) for level in levels):
-        raise CorruptLog(f"a namespace in {TABLES} is a list of texts")
-    table = (*levels, _text(identifier, "name"))
-    check_name(table)
-    return Change(
-        table=table,
-        uuid=_text(element, "uuid"),
-        operation=word(Operation, _text(element, "operation"), "operation"),
-        from_snapshot_id=_whole(element, "from-snapshot-id"),
-        to_snapshot_id=_whole(element, "to-snapshot-id"),
-        added_records=_count(element, "added-records"),
-        deleted_records=_count(element, "deleted-records"),
-        born_applied=_flag(element, "born-applied"),
-    )
-
-
-def _change_json(change: Change) -> dict[str, Any]:
-    element: dict[str, Any] = {
-        "identifier": {"namespace": list(change.table[:-1]), "name": change.table[-1]},
-        "uuid": change.uuid,
-        "operation": change.operation.value,
-    }
-    if change.from_snapshot_id is not None:
-        element["from-snapshot-id"] = change.from_snapshot_id
-    if change.to_snapshot_id is not None:
-        element["to-snapshot-id"] = change.to_snapshot_id
-    element["added-records"] = change.added_records
-    element["deleted-records"] = change.deleted_records
-    if change.born_applied:
-        element["born-applied"] = True
-    return element
-
-
-def _text(element: dict[str, Any], name: str) -> str:
-    value = element.get(name)
-    if not isinstance(value, str):
-        raise CorruptLog(f"an element of {TABLES} has no text `{name}`")
-    return value
-
-
-def _whole(element: dict[str, Any], name: str) -> int | None:
-    value = element.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
-    if not INT64_MIN <= value <= INT64_MAX:
-        raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
-    return value
-
-
-def _flag(element: dict[str, Any], name: str) -> bool:
-    value = element.get(name, False)
-    if not isinstance(value, bool):
-        raise CorruptLog(f"`{name}` in {TABLES} is neither true nor false")
-    return value
-
-
-def _count(element: dict[str, Any], name: str) -> int:
-    value = _whole(element, name)
-    if value is None or value < 0:
-        raise CorruptLog(f"an element of {TABLES} has no count `{name}`")
-    return value
 
 
 def _required(summary: Mapping[str, str], key: str) -> str:

@@ -25,8 +25,9 @@ from pyiceberg.table.update import (
 
 from txns._iceberg.snapshots import summary_value
 from txns._identifier import dotted_name
+from txns._log.change import Operation
 from txns._log.commit_table import LOG_ID
-from txns._log.entry import COMMIT_TS, TXN_ID, Kind, Operation
+from txns._log.entry import COMMIT_TS, TXN_ID, Kind
 from txns._log.property_values import is_unreadable
 from txns.errors import CorruptLog, Unsupported
 

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from txns._identifier import Identifier, dotted_name, folded
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind, LoggedChange
 from txns._log.settings import DEFAULTS, Settings
 from txns.errors import CorruptLog
 

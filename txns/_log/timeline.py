@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import TYPE_CHECKING
 
-from txns._log.entry import Operation
+from txns._log.change import Operation
 from txns._log.state import committed
 
 if TYPE_CHECKING:

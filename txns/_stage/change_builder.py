@@ -41,7 +41,7 @@ from txns._iceberg.free_ids import naming_all
 from txns._iceberg.manifests import Listing
 from txns._iceberg.snapshots import APPEND, REPLACE
 from txns._identifier import dotted_name
-from txns._log.entry import Change, Operation
+from txns._log.change import Change, Operation
 from txns._table import mark
 from txns.errors import Unsupported
 

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._identifier import Identifier
+    from txns._log.change import Change
     from txns._log.commit_log import CommitLog
-    from txns._log.entry import Change, LoggedChange
+    from txns._log.entry import LoggedChange
     from txns._log.head import Head
     from txns._log.timeline import Timeline
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._identifier import Identifier
-    from txns._log.entry import Change, LoggedChange
+    from txns._log.change import Change
+    from txns._log.entry import LoggedChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from tests.txns.wrapped import Wrapped
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._config import Config
-from txns._log.entry import Kind, Operation
+from txns._log.change import Operation
+from txns._log.entry import Kind
 
 if TYPE_CHECKING:
     from txns._log.entry import Entry

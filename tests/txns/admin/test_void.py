@@ -16,6 +16,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.void import void, void_sound
 from txns._config import Config
+from txns._log import change as _change
 from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.head import head_of
@@ -63,8 +64,8 @@ def _append_bad(lake, monkeypatch, named=None, **wrong: str) -> tuple[int, int]:
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG = {
     "a kind that nobody has announced": {_entry.KIND: "merge"},
-    "tables that are no list": {_entry.TABLES: "{}"},
-    "deeply nested tables": {_entry.TABLES: DEEP},
+    "tables that are no list": {_change.TABLES: "{}"},
+    "deeply nested tables": {_change.TABLES: DEEP},
     "no upper": {_entry.UPPER: "soon"},
     "an isolation level": {_entry.ISOLATION: "chaos"},
 }
@@ -547,5 +548,5 @@ def _make_newest_void(shop, *, named: bool) -> None:
     log = shop.open().parts.log.load()
     snapshot_id = log.snapshot_ids[log.upper]
     if not named:
-        _rewritten(shop, snapshot_id, {_entry.TABLES: "{"})
+        _rewritten(shop, snapshot_id, {_change.TABLES: "{"})
     void_sound(_parts(shop), snapshot_id)

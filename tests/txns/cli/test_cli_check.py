@@ -15,6 +15,7 @@ from tests.txns.lake import Lake, rows
 from tests.txns.table.test_set_back import set_back
 from txns._admin.invariants import INVARIANTS, check_all
 from txns._cli.options import Lake as Opened
+from txns._log import change as _change
 from txns._log import entry
 from txns._log.entry import Kind
 
@@ -246,14 +247,14 @@ def test_i2_the_manifest_list_is_gone(shop):
 
 
 def test_i2_the_payload_moves_main_elsewhere(shop):
-    tables = json.loads(_summary(shop)[entry.TABLES])
+    tables = json.loads(_summary(shop)[_change.TABLES])
     tables[0]["to-snapshot-id"] = 17
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert {"I2", "I5", "I10"} == _broken(shop)
 
 
 def test_i3_the_payload_stands_on_another_snapshot(shop):
-    tables = json.loads(_summary(shop)[entry.TABLES])
+    tables = json.loads(_summary(shop)[_change.TABLES])
     tables[0]["from-snapshot-id"] = 17
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert {"I3"} == _broken(shop)
@@ -263,7 +264,7 @@ def test_i3_unapplied_changes_are_no_chain(shop):
     first = shop.catalog.load_table(A).metadata.snapshots[0]
     _died(shop)
     _died(shop)
-    tables = json.loads(_summary(shop)[entry.TABLES])
+    tables = json.loads(_summary(shop)[_change.TABLES])
     tables[0]["from-snapshot-id"] = first.snapshot_id
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert ("I3", A) in _violations(shop)
@@ -390,11 +391,11 @@ def test_i9_a_snapshot_of_a_transaction_that_has_not_committed(shop):
 
 def test_i10_a_reader_of_the_entry_sees_another_snapshot(shop):
     """The entry and its payload say the same, and the table shows something else."""
-    to_id = json.loads(_summary(shop)[entry.TABLES])[0]["to-snapshot-id"]
+    to_id = json.loads(_summary(shop)[_change.TABLES])[0]["to-snapshot-id"]
 
     def change(metadata):
         summary = metadata["snapshots"][-1]["summary"]
-        for key in (entry.TABLES, entry.PAYLOAD):
+        for key in (_change.TABLES, entry.PAYLOAD):
             summary[key] = summary[key].replace(str(to_id), "17")
 
     _rewrite(shop, "txns.commits", change)

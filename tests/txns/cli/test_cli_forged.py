@@ -17,8 +17,9 @@ from tests.txns.forged import log_creation, log_entry, log_forged
 from tests.txns.lake import ids, rows
 from txns._admin.health import health
 from txns._iceberg import manifests
+from txns._log.change import Change, Operation
 from txns._log.commit_log import CommitLog
-from txns._log.entry import NO_PAYLOAD, Change, Kind, Operation, Payload
+from txns._log.entry import NO_PAYLOAD, Kind, Payload
 
 if TYPE_CHECKING:
     from txns import Handle

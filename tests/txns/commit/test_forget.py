@@ -13,7 +13,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 import txns
 from tests.txns.lake import compaction, ids, rows
 from txns._iceberg.snapshots import branch_at
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind, LoggedChange
 from txns._table import mark, replay
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from txns._config import Config
 from txns._iceberg import places
 from txns._iceberg.snapshots import branch_at
 from txns._log import payload
+from txns._log.change import Operation as LoggedOperation
 from txns._log.entry import Kind, Payload
-from txns._log.entry import Operation as LoggedOperation
 from txns._services import Parts
 
 PLACES = [

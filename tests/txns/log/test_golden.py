@@ -22,17 +22,9 @@ from txns._log import commit_table as _commit_table
 from txns._log import entry as _entry
 from txns._log import payload as _payload
 from txns._log import permitted
+from txns._log.change import TABLES, Change, Operation
 from txns._log.commit_log import CommitLog
-from txns._log.entry import (
-    Change,
-    Entry,
-    Isolation,
-    Kind,
-    LoggedChange,
-    Operation,
-    Payload,
-    derived_id,
-)
+from txns._log.entry import Entry, Isolation, Kind, LoggedChange, Payload, derived_id
 from txns._log.settings import Settings
 from txns._table import mark, outstanding_branch
 from txns._table.logged_state import logged_state
@@ -326,7 +318,7 @@ def _change(table: Mapping[str, Any]) -> Change:
 
 def _tables(summary: dict[str, str]) -> object:
     """Take the keys that are compared as JSON out of a summary."""
-    stored = [summary.pop(key, None) for key in (_entry.TABLES, _entry.SETTINGS)]
+    stored = [summary.pop(key, None) for key in (TABLES, _entry.SETTINGS)]
     return [None if each is None else json.loads(each) for each in stored]
 
 

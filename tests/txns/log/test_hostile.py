@@ -11,7 +11,8 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from txns._iceberg.snapshots import History
 from txns._log import archive, entry, limits, payload
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation, Payload
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind, LoggedChange, Payload
 from txns._table import mark, outstanding_branch, replay
 from txns.errors import CorruptLog
 

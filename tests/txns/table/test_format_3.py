@@ -28,7 +28,8 @@ from pyiceberg.types import LongType, NestedField
 
 from txns._iceberg.snapshots import branch_at
 from txns._iceberg.updates import laid_over
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind, LoggedChange
 from txns._table import replay
 from txns.errors import CorruptLog
 

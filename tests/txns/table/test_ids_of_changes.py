@@ -20,7 +20,8 @@ from pyiceberg.types import LongType, StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._iceberg.updates import laid_over
-from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.change import Change, Operation
+from txns._log.entry import Entry, Kind, LoggedChange
 from txns._table import reconcile, replay
 from txns.errors import Quarantined, Unsupported
 

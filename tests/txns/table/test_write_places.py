@@ -9,7 +9,7 @@ from pyiceberg.types import StringType
 import txns
 from tests.txns.forged import log_creation, log_forged
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._log.entry import Operation
+from txns._log.change import Operation
 
 KEYS = [
     "location",
