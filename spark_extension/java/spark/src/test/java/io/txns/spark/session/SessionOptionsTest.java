@@ -116,6 +116,19 @@ class SessionOptionsTest extends SparkTestBase {
     spark.sql("ROLLBACK");
   }
 
+  /** COMMIT names it: who asks where his transaction stands is told. */
+  @Test
+  void aBadValueHidesNoTransaction() {
+    spark.sql("BEGIN");
+    insert(spark);
+    set("apply", "sometimes");
+    assertThat(state(spark)).isEqualTo("active");
+    assertThat(row(spark, "SHOW TRANSACTION").<String>getAs("apply")).isNull();
+    fails("42000", spark, "COMMIT");
+    spark.conf().unset("spark.sql.txns.apply");
+    spark.sql("ROLLBACK");
+  }
+
   @Test
   void aBadValueIsNamed() {
     set("apply", "sometimes");
