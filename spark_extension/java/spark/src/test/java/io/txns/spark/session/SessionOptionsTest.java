@@ -107,6 +107,25 @@ class SessionOptionsTest extends SparkTestBase {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void whoseBranchIsWrittenComesUnderCare(boolean asSql) throws Exception {
+    String branched = table + "_branched";
+    set("register", "none");
+    spark.sql("CREATE TABLE " + branched + " USING iceberg AS SELECT 1L AS id");
+    spark.sql("ALTER TABLE " + branched + " CREATE BRANCH b");
+    set("register", "all");
+    if (asSql) {
+      spark.sql("INSERT INTO %1$s.branch_b SELECT id + 1 FROM %1$s".formatted(branched));
+    } else {
+      spark.table(branched).writeTo(branched + ".branch_b").append();
+    }
+    assertThat(rows(other, "SHOW TBLPROPERTIES " + branched).toString())
+        .contains("txns.commit-table");
+    assertThat(count(other, branched + ".branch_b")).isEqualTo(2);
+    fails("42P01", spark, "INSERT INTO " + table + "_none.branch_b VALUES (1)");
+  }
+
   @Test
   void whatComesUnderCare() {
     set("register", "none");
