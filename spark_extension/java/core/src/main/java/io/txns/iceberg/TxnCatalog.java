@@ -136,7 +136,7 @@ public final class TxnCatalog
 
   /** The moment of the newest head. */
   public ReadMoment now() {
-    return ReadMoment.now(services().newest());
+    return ReadMoment.now(services().newest(), services().clock());
   }
 
   @Override

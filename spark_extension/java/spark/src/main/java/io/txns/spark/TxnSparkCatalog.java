@@ -63,6 +63,10 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
 
   private static final String OPTION_PREFIX = "txns.";
   private static final String COMMIT_TABLE = "txns.commit-table";
+
+  /** How the name of a branch begins where it stands for a table's. */
+  private static final String BRANCH = "branch_";
+
   private static final String UNSAFE_CURE = "run it before BEGIN or after COMMIT";
 
   private final Set<Identifier> loaded = ConcurrentHashMap.newKeySet();
@@ -246,11 +250,28 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
     try {
       return Relations.table(tables.loadTableForWrite(buildIdentifier(ident)));
     } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
-      // Perhaps the name selects a branch of the table that the namespace names.
+      return loadSelectedForWrite(ident);
+    }
+  }
+
+  /**
+   * What a name selects of the table that its namespace names. A branch's table comes first: by
+   * that it may come under care. Of other names Iceberg tells first whether they select something.
+   */
+  private Table loadSelectedForWrite(Identifier ident) throws NoSuchTableException {
+    TableIdentifier owner = TableIdentifier.of(ident.namespace());
+    if (!ident.name().startsWith(BRANCH)) {
       Table selected = super.loadTable(ident);
-      tables.loadTableForWrite(TableIdentifier.of(ident.namespace()));
+      tables.loadTableForWrite(owner);
       return selected;
     }
+    try {
+      tables.loadTableForWrite(owner);
+      moments.forget();
+    } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
+      throw new NoSuchTableException(ident);
+    }
+    return super.loadTable(ident);
   }
 
   private void record(Identifier ident, Consumer<Transaction> read) {

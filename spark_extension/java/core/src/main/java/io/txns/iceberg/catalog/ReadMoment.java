@@ -1,6 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.Loaded;
@@ -13,27 +14,40 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * once, and each table once.
  */
 public final class ReadMoment {
+  /**
+   * For how long tables are what they were, in ms: as long as Iceberg's own cache gives them, by
+   * default. What a catalog gives to read a table with may run out, and a stranger may take its
+   * files away, or put another table in its place.
+   */
+  private static final long KEPT_MS_MAX = 30_000;
+
   private final NewestTables newest;
+  private final TxnClock clock;
   private final Head head;
   private final Map<TableIdentifier, Loaded> loaded = new HashMap<>();
+  private long loadedAtMs;
 
-  private ReadMoment(NewestTables newest, Head head) {
+  private ReadMoment(NewestTables newest, TxnClock clock) {
     this.newest = newest;
-    this.head = head;
+    this.clock = clock;
+    this.head = newest.log().loadIfExists();
   }
 
   /** The moment of the newest head. */
-  public static ReadMoment now(NewestTables newest) {
-    return new ReadMoment(newest, newest.log().loadIfExists());
+  public static ReadMoment now(NewestTables newest, TxnClock clock) {
+    return new ReadMoment(newest, clock);
   }
 
   /**
    * A later moment, of the newest head. Where nothing has been committed since this one, tables
-   * under care are what they were: what strangers do to them is not seen before it is adopted.
+   * under care are for half a minute what they were: what strangers do to them is not seen before
+   * it is adopted.
    */
   public synchronized ReadMoment later() {
-    ReadMoment later = now(newest);
-    if (head.exists() && later.head.exists() && !later.head.isNewer(head)) {
+    ReadMoment later = now(newest, clock);
+    boolean isKept = clock.elapsedMs() - loadedAtMs <= KEPT_MS_MAX;
+    if (isKept && head.exists() && later.head.exists() && !later.head.isNewer(head)) {
+      later.loadedAtMs = loadedAtMs;
       loaded.forEach(
           (name, table) -> {
             if (table instanceof Loaded.Registered) {
@@ -50,6 +64,7 @@ public final class ReadMoment {
     if (known == null) {
       known = loadOnce(table);
       loaded.put(table, known);
+      loadedAtMs = clock.elapsedMs();
     }
     return known;
   }

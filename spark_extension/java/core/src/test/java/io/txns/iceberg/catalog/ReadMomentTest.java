@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.table.Loaded;
@@ -23,6 +24,7 @@ class ReadMomentTest {
 
   @TempDir private Path folder;
 
+  private final MovedClock clock = new MovedClock();
   private Lake lake;
   private TxnCatalog newest;
   private TxnCatalog reader;
@@ -31,7 +33,7 @@ class ReadMomentTest {
   @BeforeEach
   void create() {
     lake = new Lake(folder);
-    TxnHandle handle = lake.open();
+    TxnHandle handle = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, clock);
     lake.create(handle, "db.a", "db.b");
     newest = handle.catalog(() -> null);
     reader = newest.readingAt(() -> Optional.ofNullable(moment.get()));
@@ -72,6 +74,24 @@ class ReadMomentTest {
     moment.set(moment.get().later());
     assertThat(location(A)).isEqualTo(known);
     moment.set(newest.now());
+    assertThat(location(A)).isNotEqualTo(known);
+  }
+
+  /**
+   * 1. A DataFrame is analysed. 2. A stranger drops its table, or what the catalog gave to read it
+   * with runs out. 3. Nothing is committed, and it runs an hour later.
+   */
+  @Test
+  void whatWasLoadedLongAgoIsLoadedAgain() {
+    String known = location(A);
+    lake.catalog().loadTable(A).updateProperties().set("of", "a stranger").commit();
+    clock.aheadMs += 29_000;
+    ReadMoment soon = moment.get().later();
+    clock.aheadMs += 2_000;
+    ReadMoment late = soon.later();
+    moment.set(soon);
+    assertThat(location(A)).isEqualTo(known);
+    moment.set(late);
     assertThat(location(A)).isNotEqualTo(known);
   }
 

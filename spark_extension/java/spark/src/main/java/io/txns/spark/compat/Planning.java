@@ -17,8 +17,13 @@ public record Planning(Object query, boolean isAnalysed) {
 
   /** What this thread analyses, or is about to run; empty where nobody can tell. */
   public static Optional<Planning> now() {
+    scala.Option<SparkSession> session =
+        SparkSession.getActiveSession().orElse(SparkSession::getDefaultSession);
+    if (session.isEmpty()) {
+      return Optional.empty();
+    }
     String execution =
-        SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+        session.get().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     if (execution == null) {
       scala.Option<QueryPlanningTracker> tracker = QueryPlanningTracker.get();
       return tracker.isEmpty() || has(tracker.get(), QueryPlanningTracker.ANALYSIS())

@@ -211,9 +211,17 @@ public final class OpenTransaction {
     }
   }
 
-  /** Its row, with how it would commit. */
+  /** Its row, with how it would commit, where its options are such that it would. */
   public StatusRow show() {
-    return isBound() ? row().applying(catalog.handle().applyMode().toString()) : row();
+    StatusRow row = row();
+    if (!isBound()) {
+      return row;
+    }
+    try {
+      return row.applying(catalog.handle().applyMode().toString());
+    } catch (TxnException e) {
+      return row; // COMMIT is told what is wrong with them
+    }
   }
 
   public StatusRow row() {

@@ -36,7 +36,7 @@ public final class ReadMoments {
   }
 
   private ReadMoment run(Planning planning) {
-    ReadMoment analysed = analyses.get(planning.query());
+    ReadMoment analysed = analyses.remove(planning.query()); // it runs once
     return runs.computeIfAbsent(
         planning.query(), query -> analysed == null ? now.get() : analysed.later());
   }

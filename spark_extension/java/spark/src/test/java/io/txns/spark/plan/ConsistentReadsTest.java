@@ -31,6 +31,7 @@ import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.functions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -150,6 +151,36 @@ class ConsistentReadsTest extends SparkTestBase {
     assertThat(loadsOf(refreshed::collectAsList)).isEqualTo(2);
   }
 
+  /** A monitor's thread, say: it asks a catalog that it was given, and plans no query. */
+  @Test
+  void aThreadWithoutASessionLoadsATableAsItIsNow() throws Exception {
+    TxnSparkCatalog lake = lake(spark);
+    Identifier name = Identifier.of(new String[] {"db"}, table.substring("lake.db.".length()));
+    SparkSession ours = SparkSession.getDefaultSession().get();
+    ExecutorService monitor = Executors.newSingleThreadExecutor();
+    SparkSession.clearDefaultSession();
+    try {
+      Future<String> loaded =
+          monitor.submit(
+              () -> {
+                SparkSession.clearActiveSession();
+                return lake.loadTable(name).name();
+              });
+      assertThat(loaded.get(1, TimeUnit.MINUTES)).isEqualTo(table);
+    } finally {
+      SparkSession.setDefaultSession(ours);
+      monitor.shutdown();
+    }
+  }
+
+  private static TxnSparkCatalog lake(SparkSession session) {
+    return (TxnSparkCatalog)
+        ((org.apache.spark.sql.classic.SparkSession) session)
+            .sessionState()
+            .catalogManager()
+            .catalog("lake");
+  }
+
   /** One row each, in a file that nobody opens: they are counted by metadata. */
   private static void appendToBoth(TxnHandle handle) {
     Transaction transaction = handle.begin(BeginOptions.defaults());
@@ -192,12 +223,7 @@ class ConsistentReadsTest extends SparkTestBase {
 
   /** Spark's caches do not hear of it, as if another process had done it. */
   private void emptyBothInAnotherProcess() throws Exception {
-    TxnSparkCatalog lake =
-        (TxnSparkCatalog)
-            ((org.apache.spark.sql.classic.SparkSession) other)
-                .sessionState()
-                .catalogManager()
-                .catalog("lake");
+    TxnSparkCatalog lake = lake(other);
     Transaction transaction = lake.handle().begin(BeginOptions.defaults());
     TxnCatalog catalog = lake.handle().catalog(() -> transaction);
     for (String name : List.of(table, twin)) {

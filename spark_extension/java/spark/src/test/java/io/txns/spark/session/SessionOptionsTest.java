@@ -107,12 +107,44 @@ class SessionOptionsTest extends SparkTestBase {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void whoseBranchIsWrittenComesUnderCare(boolean asSql) throws Exception {
+    String branched = table + "_branched";
+    set("register", "none");
+    spark.sql("CREATE TABLE " + branched + " USING iceberg AS SELECT 1L AS id");
+    spark.sql("ALTER TABLE " + branched + " CREATE BRANCH b");
+    set("register", "all");
+    if (asSql) {
+      spark.sql("INSERT INTO %1$s.branch_b SELECT id + 1 FROM %1$s".formatted(branched));
+    } else {
+      spark.table(branched).writeTo(branched + ".branch_b").append();
+    }
+    assertThat(rows(other, "SHOW TBLPROPERTIES " + branched).toString())
+        .contains("txns.commit-table");
+    assertThat(count(other, branched + ".branch_b")).isEqualTo(2);
+    fails("42P01", spark, "INSERT INTO " + table + "_none.branch_b VALUES (1)");
+  }
+
   @Test
   void whatComesUnderCare() {
     set("register", "none");
     spark.sql("CREATE TABLE " + table + "_alone (id BIGINT) USING iceberg");
     spark.sql("BEGIN");
     fails("0A000", spark, "INSERT INTO " + table + "_alone VALUES (1)");
+    spark.sql("ROLLBACK");
+  }
+
+  /** COMMIT names it: who asks where his transaction stands is told. */
+  @Test
+  void aBadValueHidesNoTransaction() {
+    spark.sql("BEGIN");
+    insert(spark);
+    set("apply", "sometimes");
+    assertThat(state(spark)).isEqualTo("active");
+    assertThat(row(spark, "SHOW TRANSACTION").<String>getAs("apply")).isNull();
+    fails("42000", spark, "COMMIT");
+    spark.conf().unset("spark.sql.txns.apply");
     spark.sql("ROLLBACK");
   }
 
