@@ -23,11 +23,13 @@ from pyiceberg.utils.properties import property_as_bool
 from txns._iceberg.light_transaction import LightTransaction
 from txns._identifier import dotted_name
 from txns._stage import data_files
-from txns._stage.deletes import Deletes
+from txns._stage.deletes import Deletes, Overwrites
 from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
+    import uuid
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
@@ -343,9 +345,17 @@ class _NotingUpdates(UpdateSnapshot):
         self._on_append(producer.snapshot_id)
         return producer
 
-    def overwrite(self, *args: Any, **kwargs: Any) -> Any:
+    def overwrite(self, commit_uuid: uuid.UUID | None = None) -> Any:
         self._on_conditional(EVERYTHING)
-        return super().overwrite(*args, **kwargs)
+        plain = super().overwrite(commit_uuid)
+        return Overwrites(
+            plain._operation,  # noqa: SLF001 -- an append, where there is nothing yet
+            self._transaction,
+            self._io,
+            plain.commit_uuid,
+            self._snapshot_properties,
+            self._branch,
+        )
 
     def delete(self) -> Any:
         self._on_conditional(EVERYTHING)
