@@ -12,8 +12,8 @@ from pyiceberg.table.update.snapshot import _DeleteFiles
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from tests.txns.lake import rows
+from txns._iceberg.deletes import Deletes
 from txns._iceberg.manifest_entries import live_entries
-from txns._stage.deletes import Deletes
 
 SEED = 20261126
 _ROWS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
