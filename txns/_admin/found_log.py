@@ -183,7 +183,9 @@ def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | Non
     state, aborts = head_of(table).state, set()
     wanted = pa.array(sorted({0 if is_late(ts) else ts for ts, _ in shown}), pa.int64())
     ids = pa.array(sorted({txn_id for _, txn_id in shown}), pa.string())
-    scan = ArchiveScan(table, least_ts=wanted[0].as_py() if shown else 0)
+    oldest_ts = wanted[0].as_py() if shown else 0
+    # It may have one of the ids before all that is shown.
+    scan = ArchiveScan(table, least_ts=max(0, oldest_ts - state.settings.id_retention_ms))
     try:
         for window in scan.oldest_first(("commit_ts", "txn_id", "kind", "table_uuid")):
             named = pc.is_in(window["txn_id"].cast(pa.string()), ids)

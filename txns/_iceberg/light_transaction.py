@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Transaction
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import UpdateSnapshot
 
+from txns._iceberg.deletes import Deletes, Overwrites
 from txns._iceberg.updates import staged_over
 
 if TYPE_CHECKING:
+    import uuid
+
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
@@ -35,3 +40,37 @@ class LightTransaction(Transaction):
             metadata = staged_over(base, updates) if updates else base
             self._so_far = base, updates, metadata
         return metadata
+
+    def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
+        """Choose how a snapshot is made; see pyiceberg's own."""
+        return LightUpdates(super().update_snapshot(*args, **kwargs))
+
+
+class LightUpdates(UpdateSnapshot):
+    """pyiceberg's choice of snapshot producers, with those of ours that remove files."""
+
+    def __init__(self, plain: UpdateSnapshot) -> None:
+        """Make the snapshots that another one would."""
+        self.__dict__.update(plain.__dict__)
+
+    def overwrite(self, commit_uuid: uuid.UUID | None = None) -> Overwrites:
+        """Replace files."""
+        plain = super().overwrite(commit_uuid)
+        return Overwrites(
+            plain._operation,  # noqa: SLF001 -- an append, where there is nothing yet
+            self._transaction,
+            self._io,
+            plain.commit_uuid,
+            self._snapshot_properties,
+            self._branch,
+        )
+
+    def delete(self) -> Deletes:
+        """Drop files by a filter."""
+        return Deletes(
+            Operation.DELETE,
+            self._transaction,
+            self._io,
+            branch=self._branch,
+            snapshot_properties=self._snapshot_properties,
+        )

@@ -17,6 +17,7 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.update import _update_table_metadata_log, update_table_metadata
 
+from txns._iceberg.old_metadata import remove_old
 from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 
@@ -224,7 +225,10 @@ class LockedRows(ABC):
         self._sent, self._written = self._written, []  # its thread may be stopped in it
         self._commit()
         for table in self._sent:
+            base = self._moved[table.name()].base
             self._moved[table.name()] = _Moved(table, table)
+            if base:
+                remove_old(table.io, base.metadata, table.metadata)
 
     def made(self, identifier: Identifier) -> Table:
         """Give a table that was committed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pyiceberg.table import TableProperties
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import (
     Operation,
@@ -18,6 +19,7 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.utils.properties import property_as_int
 
 from txns._iceberg import manifests as _manifests
 from txns.errors import CorruptLog
@@ -186,7 +188,12 @@ def new_snapshot(
 
 def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[str, str]:
     """Give the keys of an append's summary, as pyiceberg's producers compute them."""
-    collector = SnapshotSummaryCollector()
+    limit = property_as_int(
+        metadata.properties,
+        TableProperties.WRITE_PARTITION_SUMMARY_LIMIT,
+        TableProperties.WRITE_PARTITION_SUMMARY_LIMIT_DEFAULT,
+    )
+    collector = SnapshotSummaryCollector(limit or 0)
     for file in files:
         collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
     main = main_of(metadata)

@@ -14,20 +14,19 @@ from pyiceberg.table import (
     Transaction,
 )
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 
-from txns._iceberg.light_transaction import LightTransaction
+from txns._iceberg.light_transaction import LightTransaction, LightUpdates
 from txns._identifier import dotted_name
 from txns._stage import data_files
-from txns._stage.deletes import Deletes
 from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
+    import uuid
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
@@ -39,7 +38,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
     from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update.snapshot import UpdateSnapshot
 
+    from txns._iceberg.deletes import Deletes, Overwrites
     from txns._identifier import Identifier
 
 OnRead = Callable[[str], None]
@@ -323,13 +324,13 @@ class _NotingTransaction(LightTransaction):
         return _NotingUpdates(plain, self._note_append, self._note_conditional)
 
 
-class _NotingUpdates(UpdateSnapshot):
+class _NotingUpdates(LightUpdates):
     """pyiceberg's choice of snapshot producers, that notes which ones only append."""
 
     def __init__(
         self, plain: UpdateSnapshot, on_append: Callable[[int], None], on_conditional: OnRead
     ) -> None:
-        self.__dict__.update(plain.__dict__)
+        super().__init__(plain)
         self._on_append = on_append
         self._on_conditional = on_conditional
 
@@ -343,19 +344,13 @@ class _NotingUpdates(UpdateSnapshot):
         self._on_append(producer.snapshot_id)
         return producer
 
-    def overwrite(self, *args: Any, **kwargs: Any) -> Any:
+    def overwrite(self, commit_uuid: uuid.UUID | None = None) -> Overwrites:
         self._on_conditional(EVERYTHING)
-        return super().overwrite(*args, **kwargs)
+        return super().overwrite(commit_uuid)
 
-    def delete(self) -> Any:
+    def delete(self) -> Deletes:
         self._on_conditional(EVERYTHING)
-        return Deletes(
-            Operation.DELETE,
-            self._transaction,
-            self._io,
-            branch=self._branch,
-            snapshot_properties=self._snapshot_properties,
-        )
+        return super().delete()
 
 
 def _anywhere(_metadata: TableMetadata) -> None:

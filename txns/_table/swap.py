@@ -9,6 +9,7 @@ from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table import Table
 
 from txns._iceberg import timestamps
+from txns._iceberg.old_metadata import remove_old
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
@@ -45,5 +46,7 @@ def swap(
         raise CommitFailedException(
             f"the table has moved; table={dotted_name(table.name())}"
         ) from error
+    if isinstance(catalog, Catalog):  # locked rows do so themselves, once it is committed
+        remove_old(table.io, table.metadata, response.metadata)
     made = (table.name(), response.metadata, response.metadata_location, table.io)
     return Table(*made, catalog if isinstance(catalog, Catalog) else catalog.catalog)

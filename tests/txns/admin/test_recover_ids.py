@@ -119,6 +119,10 @@ def _assert_one(lake, tried: Tried, ts: int) -> None:
         assert [*lake.values, 9] == lake.plain_ids(name)
         assert [*lake.values, 9] == ids(handle.snapshot().load_table(name))
     assert [] == check_all(handle.parts).violations
+    again = _recover(lake)  # by what is archived: also below all that the tables show
+    assert ([], []) == (again.found.told_by_tables, again.found.passed_over)
+    assert [ts] == _stands_at(lake, tried.txn_id)
+    assert [] == check_all(lake.open(lake.another_catalog()).parts).violations
 
 
 @pytest.mark.parametrize("lands", ["before", COMMITS, A, B])

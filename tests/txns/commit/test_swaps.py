@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update import (
@@ -100,3 +101,29 @@ def test_a_forget_that_comes_late_keeps_what_others_wrote(lake):
     assert [1, 2] == lake.plain_ids(a)
     handle.register(a)
     assert [1, 2] == sorted(handle.catalog().load_table(a).scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_old_metadata_goes_where_a_table_says_so(lake, apply):
+    """As with plain pyiceberg, whose tables see to it themselves, and Iceberg's Java."""
+    properties = {
+        "write.metadata.previous-versions-max": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+    }
+    handle = lake.open(apply=apply)
+    for name in ("shop.plain", "shop.ours", "shop.all"):
+        lake.catalog.create_table(name, SCHEMA, properties={} if name == "shop.all" else properties)
+    handle.register("shop.ours")
+    handle.register("shop.all")
+    for number in range(5):
+        lake.catalog.load_table("shop.plain").append(rows(number))
+        with handle.begin() as txn:
+            txn.load_table("shop.ours").append(rows(number))
+            txn.load_table("shop.all").append(rows(number))
+    assert 3 == _versions(lake, "plain") == _versions(lake, "ours")
+    assert 7 == _versions(lake, "all")
+    assert [*range(5)] == lake.plain_ids("shop.ours")
+
+
+def _versions(lake, name):
+    return sum(path.endswith(".metadata.json") and f"/{name}/" in path for path in lake.files())

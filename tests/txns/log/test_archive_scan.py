@@ -148,3 +148,17 @@ def test_transactions_gives_the_newest_entries_or_those_above_a_time(past):
     assert every[-5:] == past.transactions(limit=3)  # two of two tables
     assert every[-3:] == past.transactions(after=every[-4]["commit_ts"])
     assert [] == past.transactions(limit=0)
+
+
+def test_a_list_of_the_archive_has_no_manifests_without_files(lake, handle):
+    """Each tidy replaces small files: with one more manifest each, each would read all of them."""
+    name = lake.table("a")
+    for number in range(4):
+        with handle.begin() as txn:
+            txn.load_table(name).append(rows(number))
+        assert handle.tidy()
+    table = lake.catalog.load_table("txns.commits")
+    listed = table.current_snapshot().manifests(table.io)
+    empty = [each for each in listed if not (each.has_added_files() or each.has_existing_files())]
+    assert 1 >= len(empty)  # what the last one has replaced
+    assert 1 == len(listed) - len(empty)

@@ -390,6 +390,27 @@ def test_a_manifest_of_another_snapshot_needs_a_number(tmp_path):
         )
 
 
+@pytest.mark.parametrize("limit", [None, "1", "2"])
+def test_what_an_append_says_of_itself(lake, handle, limit):
+    """Of its partitions, too, where the table asks for that."""
+    properties = {} if limit is None else {"write.summary.partition-limit": limit}
+    for name in ("shop.plain", "shop.ours"):
+        table = lake.catalog.create_table(name, lake_schema(), properties=properties)
+        with table.update_spec() as update:
+            update.add_field("name", IdentityTransform())
+    handle.register("shop.ours")
+    for names in (["a"], ["a", "b"], []):
+        rows = pa.table({"id": [0] * len(names), "name": names}, schema=lake_schema())
+        lake.catalog.load_table("shop.plain").append(rows, {"of": "mine"})
+        with handle.begin() as txn:
+            txn.load_table("shop.ours").append(rows, {"of": "mine"})
+        plain, ours = (
+            lake.catalog.load_table(name).current_snapshot().summary.additional_properties
+            for name in ("shop.plain", "shop.ours")
+        )
+        assert plain == {key: ours[key] for key in ours if not key.startswith("txns.")}
+
+
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_metadata_is_the_text_of_pyiceberg(lake, version):
     """Versions of two processes, each of which reads and writes what the other one has written."""

@@ -12,8 +12,8 @@ from pyiceberg.table.update.snapshot import _DeleteFiles
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from tests.txns.lake import rows
+from txns._iceberg.deletes import Deletes
 from txns._iceberg.manifest_entries import live_entries
-from txns._stage.deletes import Deletes
 
 SEED = 20261126
 _ROWS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -123,3 +123,16 @@ def test_a_list_has_no_manifests_in_which_earlier_deletes_stand(lake, handle):
         for each in table.current_snapshot().manifests(table.io)
     ]
     assert [(False, True), (True, False)] == listed  # the row's, and the one of the last DELETE
+
+
+def test_nor_those_of_overwrites(lake, handle):
+    """A DELETE of some rows of a file writes the others into another one: so nearly all do."""
+    name = lake.table("a", [*range(9)])
+    for number in range(5):
+        with handle.begin() as txn:
+            txn.load_table(name).delete(f"id = {number}")
+            txn.load_table(name).append(rows(number))
+    table = lake.catalog.load_table(name)
+    assert [*range(9)] == lake.plain_ids(name)
+    listed = [_has_files(each) for each in table.current_snapshot().manifests(table.io)]
+    assert 1 == listed.count(False)  # that of the last one, which says what it has removed

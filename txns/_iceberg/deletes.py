@@ -1,9 +1,9 @@
 """
-pyiceberg's DELETE by what manifests say of files, which reads manifests by known headers.
+pyiceberg's DELETE and overwrite, whose lists have no manifests without files.
 
-What pyiceberg makes of a manifest's header costs more than the entries of a small one, and a DELETE
-reads those that may have matching rows. Else it is its `_DeleteFiles`, step by step, but for
-manifests without files.
+Manifests in which an earlier snapshot only says what it has removed are left out of the next list,
+as by Iceberg's Java: with one more of each DELETE, each would read all of them. pyiceberg leaves
+that to its appends; ours copy a list as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyiceberg.expressions.visitors import (
     _StrictMetricsEvaluator,
 )
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus
-from pyiceberg.table.update.snapshot import _DeleteFiles
+from pyiceberg.table.update.snapshot import _DeleteFiles, _OverwriteFiles
 from pyiceberg.typedef import KeyDefaultDict
 
 from txns._iceberg.manifest_entries import live_entries
@@ -34,8 +34,8 @@ class Deletes(_DeleteFiles):
     """
     Drops files all of whose rows match, and says whether others may have some.
 
-    Manifests in which an earlier snapshot only says what it has removed are left out of the next
-    list, as by Iceberg's Java: with one more of each DELETE, each would read all of them.
+    It is pyiceberg's own, step by step, but reads manifests by known headers: what pyiceberg makes
+    of a header costs more than the entries of a small manifest.
     """
 
     @cached_property
@@ -92,7 +92,7 @@ class Deletes(_DeleteFiles):
         if parent is not None:
             before = self._transaction.table_metadata.snapshot_by_id(parent)
         listed = manifests_of(self._io, before.manifest_list) if before else []
-        return [each for each in listed if each.has_added_files() or each.has_existing_files()]
+        return _with_files(listed)
 
     def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:
         with self.new_manifest_writer(spec=self.spec(spec_id)) as writer:
@@ -110,3 +110,14 @@ class Deletes(_DeleteFiles):
             file_sequence_number=entry.file_sequence_number,
             data_file=entry.data_file,
         )
+
+
+class Overwrites(_OverwriteFiles):
+    """Replaces files by others: also those of which a DELETE takes some rows."""
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        return _with_files(super()._existing_manifests())
+
+
+def _with_files(listed: list[ManifestFile]) -> list[ManifestFile]:
+    return [each for each in listed if each.has_added_files() or each.has_existing_files()]
