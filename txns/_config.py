@@ -37,7 +37,7 @@ class Config:
         apply: When a committed transaction is applied: by the swap that commits it (`atomic`,
             with catalogs in a SQL database), `inline` by the committer, or by the
             `next` writer, which the log has to allow; `auto` for `atomic` where the catalog can and
-            the log does not leave it to others, else for what the log says; None for that alone.
+            the log does not leave it to others, else for what the log says.
         tidy_after: How many applied entries may stand in the head.
         max_age_ms: The greatest age of its own transactions, in ms; None for the log's.
         id_retention_ms: How far back it searches the archive for a caller's id, in ms; None for as
@@ -49,7 +49,7 @@ class Config:
     commit_table: Identifier
     register: str
     isolation: Isolation
-    apply: str | None
+    apply: str
     tidy_after: int
     max_age_ms: int | None
     id_retention_ms: int | None
@@ -61,7 +61,7 @@ class Config:
         commit_table: str | Identifier = "txns.commits",
         register: str = "created",
         isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
-        apply: str | None = None,
+        apply: str = AUTO,
         tidy_after: int = 16,
         max_age_s: int | None = None,
         id_retention_days: int | None = None,
@@ -74,8 +74,7 @@ class Config:
             InvalidUsage: 42000 naming the option and what it may be.
         """
         _choice("register", register, _REGISTER)
-        if apply is not None:
-            _choice("apply", apply, _APPLY)
+        _choice("apply", apply, _APPLY)
         numbers = {
             "tidy_after": tidy_after,
             "max_age_s": max_age_s,
@@ -106,7 +105,7 @@ class Config:
         """Give what this process goes by under a log's settings: its own where it is stricter."""
         ages = [each for each in (self.max_age_ms, log.max_age_ms) if each is not None]
         retentions = [each for each in (self.id_retention_ms, log.id_retention_ms) if each]
-        apply = log.apply if self.apply in {None, AUTO, NEXT} else INLINE
+        apply = log.apply if self.apply in {AUTO, NEXT} else INLINE
         return Settings(min(ages), max(retentions), apply)
 
     def laxer_than(self, log: Settings) -> list[str]:

@@ -48,7 +48,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     commit_table: str | Identifier = "txns.commits",
     register: str = "created",
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
-    apply: str | None = None,
+    apply: str = "auto",
     tidy_after: int = 16,
     max_age_s: int | None = None,
     id_retention_days: int | None = None,
@@ -67,8 +67,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         apply: `atomic`: one transaction of the catalog's database moves the log and its tables;
             `inline`: whoever commits carries the changes over; `next`: the next writer, where the
             log is set to that. `auto` is `atomic` where tables are rows of one PostgreSQL database,
-            or of one file of SQLite, unless the log is set to `next`. What the log says where it
-            is not given, or `auto` cannot.
+            or of one file of SQLite, unless the log is set to `next`; elsewhere what the log says.
         tidy_after: How many applied entries may stand in the head.
         max_age_s: The greatest age of this handle's transactions, in seconds, where it is less than
             the log's.

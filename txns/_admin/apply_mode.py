@@ -34,8 +34,6 @@ def apply_mode(parts: Parts, head: Head) -> ApplyMode:
         return ApplyMode(NEXT, "the log leaves it to the next writer: `txns settings`")
     if parts.births.rows is not None:
         return ApplyMode(ATOMIC, "the tables are rows of one database, which moves several at once")
-    if wanted is None:
-        return ApplyMode(INLINE, "the log says so; who gives apply=`auto` moves several at once")
     if wanted == AUTO:
         return ApplyMode(INLINE, "the catalog cannot move several tables at once")
     if wanted == NEXT:

@@ -51,7 +51,8 @@ def demo(keep: Path | None) -> None:
 def _play(folder: Path) -> None:
     catalog = SqlCatalog("demo", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     try:
-        handle = txns.open(catalog)
+        # Of the steps that `atomic` makes at once the scenes show what stands between them.
+        handle = txns.open(catalog, apply="inline")
         catalog.create_namespace("shop")
         began_ts = _transaction(handle)
         _race(handle)

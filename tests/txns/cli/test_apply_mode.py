@@ -33,12 +33,12 @@ def _left_to_apply(handle: txns.Handle, table: str) -> int:
 
 def test_a_file_of_sqlite_moves_all_at_once(lake):
     a = lake.table("a", [1])
-    handle = txns.open(lake.catalog, clock=lake.clock, apply="auto")
+    handle = txns.open(lake.catalog, clock=lake.clock)
     assert "atomic" == _mode(handle)
     assert 0 == _left_to_apply(handle, a)
 
 
-@pytest.mark.parametrize("given", [None, "auto", "next"])
+@pytest.mark.parametrize("given", ["auto", "next"])
 def test_what_the_log_leaves_to_the_next_writer_is_left(lake, given):
     a = lake.table("a", [1])
     lake.open().change_settings(apply="next")
@@ -56,7 +56,7 @@ def test_who_is_told_to_moves_all_at_once_though_the_log_leaves_it(lake):
     assert 0 == _left_to_apply(handle, a)
 
 
-@pytest.mark.parametrize("given", [None, "inline", "next"])
+@pytest.mark.parametrize("given", ["inline", "next"])
 def test_who_is_not_told_to_moves_one_table_at_a_time(lake, given):
     a = lake.table("a", [1])
     handle = txns.open(lake.catalog, clock=lake.clock, apply=given)
@@ -98,7 +98,7 @@ def test_what_one_catalog_does_in_its_own_way_is_done(lake, name):
 
 
 def test_status_says_which_and_why(cli, shop):
-    assert "apply        inline: the log says so" in cli("status").stdout
-    assert "inline" == json.loads(cli("status", "--json").stdout)["apply"]["mode"]
+    assert "apply        atomic: the tables are rows of one database" in cli("status").stdout
+    assert "atomic" == json.loads(cli("status", "--json").stdout)["apply"]["mode"]
     shop.open().change_settings(apply="next")
     assert "apply        next: the log leaves it to the next writer" in cli("status").stdout

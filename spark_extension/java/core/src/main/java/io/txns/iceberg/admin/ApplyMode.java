@@ -31,9 +31,6 @@ public record ApplyMode(TxnConfig.Apply apply, String why) {
     if (moves) {
       return inline("the catalog cannot move several tables at once");
     }
-    if (config.apply() == null) {
-      return inline("the log says so; who gives txns.apply=`auto` moves several at once");
-    }
     return config.apply() == TxnConfig.Apply.NEXT
         ? inline("the log is set to inline, and not to leave it to others")
         : inline("txns.apply=`inline` was given");

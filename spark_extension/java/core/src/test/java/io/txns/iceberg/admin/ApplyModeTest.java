@@ -49,8 +49,8 @@ class ApplyModeTest {
   }
 
   @Test
-  void aDatabaseMovesAllAtOnce() {
-    TxnHandle handle = open(Map.of("txns.apply", "auto"));
+  void aDatabaseMovesAllAtOnceWhereNothingIsSaid() {
+    TxnHandle handle = open(Map.of());
     assertThat(leftToApply(handle)).isZero();
     assertThat(handle.applyMode())
         .hasToString("atomic: the tables are rows of one database, which moves several at once");
@@ -66,13 +66,6 @@ class ApplyModeTest {
     assertThat(lake.plainIds("shop.a")).hasSize(goes.equals("next") ? 0 : 1);
   }
 
-  @Test
-  void whereNothingIsSaidItIsTheLogsWay() {
-    TxnHandle handle = open(Map.of());
-    assertThat(leftToApply(handle)).isEqualTo(1);
-    assertThat(handle.applyMode().toString()).startsWith("inline: the log says so");
-  }
-
   @ParameterizedTest
   @ValueSource(strings = {"inline", "next"})
   void whoIsToldOtherwiseMovesOneTableAtATime(String said) {
@@ -85,9 +78,7 @@ class ApplyModeTest {
   void anotherCatalogMovesOneTableAtATime() {
     InMemoryCatalog memory = new InMemoryCatalog();
     memory.initialize("memory", Map.of());
-    TxnHandle handle =
-        TxnHandle.open(
-            "memory", memory, TxnConfig.from(Map.of("txns.apply", "auto")), TxnClock.system());
+    TxnHandle handle = TxnHandle.open("memory", memory, TxnConfig.defaults(), TxnClock.system());
     lakeIn(memory, handle);
     assertThat(leftToApply(handle)).isEqualTo(1);
     assertThat(handle.applyMode())
