@@ -25,7 +25,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
@@ -435,6 +435,73 @@ def test_metadata_is_the_text_of_pyiceberg(lake, version):
         rng.choice(texts).write(table.io, location, read)
         assert json_of(table.io, location) == json_of(table.io, table.metadata_location)
         assert rng.choice(texts).read(table.io, location) == table.metadata
+
+
+def metadata_of_others(rng, version):
+    """Metadata as another library may have written it: with fields that pyiceberg lacks."""
+    kinds = ["boolean", "uuid", "binary", "fixed[3]", "decimal(9, 2)", "date", "timestamptz"]
+    defaults = [True, str(UUID(int=7)), "0001ff", "000102", "1.20", "2020-01-01"]
+    columns = [
+        {"id": number, "name": f"ä {kind}", "required": False, "type": kind, "doc": 'a "\u2028"'}
+        for number, kind in enumerate(kinds, 1)
+    ]
+    if version == 3:
+        for column, default in zip(columns, defaults, strict=False):
+            column |= {"initial-default": default, "write-default": default}
+    snapshots = [
+        {
+            "snapshot-id": number,
+            "timestamp-ms": 1_700_000_000_000 + number,
+            "manifest-list": f"s3://bucket/{number}.avro",
+            "summary": {"operation": "append", "ä": f"{rng.random()}"},
+            "of-another-library": [number],
+            **({"sequence-number": number} if version > 1 else {}),
+            **({"first-row-id": number, "added-rows": 1} if version > 2 else {}),
+        }
+        for number in rng.sample(range(1, 9), rng.randrange(1, 6))
+    ]
+    main = rng.choice(snapshots)["snapshot-id"]
+    return {
+        "format-version": version,
+        "table-uuid": str(UUID(int=SEED)).upper(),
+        "location": "s3://bucket",
+        "last-updated-ms": 1_700_000_000_100,
+        "last-column-id": len(columns),
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": columns}],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {"a": "b"},
+        "snapshots": snapshots,
+        "current-snapshot-id": main,
+        "snapshot-log": [{"timestamp-ms": 1_700_000_000_000, "snapshot-id": main}],
+        "refs": {"main": {"snapshot-id": main, "type": "branch"}},
+        "statistics": [],
+        "encryption-keys": [{"key-id": "1", "encrypted-key-metadata": "AA=="}],
+        **({"last-sequence-number": 9} if version > 1 else {"schema": {"fields": columns}}),
+        **({"next-row-id": 9} if version > 2 else {}),
+        **({"partition-spec": []} if version < 2 else {}),
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_metadata_of_other_libraries(tmp_path, version):
+    """Of one table, in any order of versions: what is known of one is not said of another."""
+    rng, io, text = random.Random(SEED + version), PyArrowFileIO(), MetadataText()
+    for number in range(40):
+        location = f"file://{tmp_path}/{number}.metadata.json"
+        with io.new_output(location).create() as stream:
+            stream.write(json.dumps(metadata_of_others(rng, version)).encode())
+        read = text.read(io, location)
+        assert read == FromInputFile.table_metadata(io.new_input(location))
+        if version > 2:  # pyiceberg reads it, and writes none
+            continue
+        text.write(io, f"{location}.ours", read)
+        ToOutputFile.table_metadata(read, io.new_output(f"{location}.pyicebergs"))
+        assert json_of(io, f"{location}.ours") == json_of(io, f"{location}.pyicebergs")
 
 
 def test_a_snapshot_that_is_known_is_the_same_and_one_that_says_otherwise_is_not(lake):
