@@ -11,7 +11,6 @@ from uuid import UUID
 import fastavro
 import pyarrow as pa
 import pytest
-from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
 from pyiceberg.manifest import (
     ManifestContent,
@@ -25,7 +24,6 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
@@ -53,7 +51,6 @@ from pyiceberg.types import (
 
 from txns._iceberg import avro_files, manifests
 from txns._iceberg.manifest_entries import live_entries
-from txns._iceberg.metadata_text import MetadataText
 from txns._stage import data_files
 
 SEED = 20261126
@@ -409,77 +406,6 @@ def test_what_an_append_says_of_itself(lake, handle, limit):
             for name in ("shop.plain", "shop.ours")
         )
         assert plain == {key: ours[key] for key in ours if not key.startswith("txns.")}
-
-
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_metadata_is_the_text_of_pyiceberg(lake, version):
-    """Versions of two processes, each of which reads and writes what the other one has written."""
-    rng = random.Random(SEED)
-    properties = {"ä": "1", "format-version": version}
-    table = lake.catalog.create_table("shop.orders", lake_schema(), properties=properties)
-    texts = [MetadataText(), MetadataText(), MetadataText()]
-    for number in range(12):
-        if number and rng.random() < 0.3:
-            main = table.current_snapshot().snapshot_id
-            table.manage_snapshots().create_tag(main, f"t{number}").commit()
-        if number > 2 and rng.random() < 0.3:
-            known = {ref.snapshot_id for ref in table.metadata.refs.values()}
-            gone = [each.snapshot_id for each in table.snapshots() if each.snapshot_id not in known]
-            table.maintenance.expire_snapshots().by_ids(
-                rng.sample(gone, min(2, len(gone)))
-            ).commit()
-        table.append(pa.table({"id": [number], "name": ["x"]}))
-        read = rng.choice(texts).read(table.io, table.metadata_location)
-        assert read == table.metadata
-        location = f"{table.location()}/metadata/{number}.metadata.json"
-        rng.choice(texts).write(table.io, location, read)
-        assert json_of(table.io, location) == json_of(table.io, table.metadata_location)
-        assert rng.choice(texts).read(table.io, location) == table.metadata
-
-
-def test_a_snapshot_that_is_known_is_the_same_and_one_that_says_otherwise_is_not(lake):
-    table = lake.catalog.create_table("shop.orders", lake_schema())
-    table.append(pa.table({"id": [1], "name": ["x"]}))
-    text = MetadataText()
-    [first] = text.read(table.io, table.metadata_location).snapshots
-    table.append(pa.table({"id": [2], "name": ["x"]}))
-    again, _ = text.read(table.io, table.metadata_location).snapshots
-    assert again is first
-    forged = json_of(table.io, table.metadata_location)
-    forged["snapshots"][0]["summary"]["added-records"] = "7"
-    location = f"{table.location()}/metadata/forged.metadata.json"
-    with table.io.new_output(location).create() as stream:
-        stream.write(json.dumps(forged).encode())
-    other, _ = text.read(table.io, location).snapshots
-    assert "7" == other.summary.additional_properties["added-records"]
-    third, _ = text.read(table.io, table.metadata_location).snapshots
-    assert third == first
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", "nothing", '{"format-version": 2, "snapshots": [7]}'])
-def test_what_is_no_metadata_is_told_in_pyicebergs_words(lake, text):
-    location = f"file://{lake.folder}/x.metadata.json"
-    io = PyArrowFileIO()
-    with io.new_output(location).create() as stream:
-        stream.write(text.encode())
-    with pytest.raises(ValidationError):
-        MetadataText().read(io, location)
-
-
-def test_metadata_that_is_compressed_and_of_the_legacy_kind(lake, monkeypatch):
-    table = lake.catalog.create_table("shop.orders", lake_schema())
-    location = f"{table.location()}/metadata/1.gz.metadata.json"
-    MetadataText().write(table.io, location, table.metadata)
-    assert FromInputFile.table_metadata(table.io.new_input(location)) == table.metadata
-    assert MetadataText().read(table.io, location) == table.metadata
-    monkeypatch.setenv("PYICEBERG_LEGACY_CURRENT_SNAPSHOT_ID", "true")
-    MetadataText().write(table.io, f"{location}2", table.metadata)
-    assert json_of(table.io, f"{location}2")["current-snapshot-id"] == -1
-
-
-def json_of(io, location):
-    with io.new_input(location).open() as stream:
-        return json.loads(stream.read())
 
 
 def lake_schema():

@@ -130,9 +130,13 @@ record Line(
     return Limits.isLate(appliedTs);
   }
 
-  /** Above which {@code commit_ts} in ms there may be entries of it that concern a recovery. */
-  long after() {
-    return Limits.isLate(oldestTs) ? 0 : oldestTs;
+  /**
+   * Above which {@code commit_ts} in ms there may be entries of it that concern a recovery.
+   *
+   * @param idRetentionMs how far before all that is left on it the log may have the same id
+   */
+  long after(long idRetentionMs) {
+    return Limits.isLate(oldestTs) ? 0 : Math.max(0, oldestTs - idRetentionMs);
   }
 
   /** The least {@code commit_ts} in ms of the entries that pass it over; empty for none. */
@@ -177,13 +181,15 @@ record Line(
     long ts = entry.commitTs();
     if (!change.uuid().equals(uuid)
         || !entry.kind().isApplied() // an archived one has no payload
-        || ts <= oldestTs
         || givenUp.stream().anyMatch(gap -> gap.has(ts))) {
       return false;
     }
     OptionalLong elsewhere = shownElsewhere(entry, entries);
     if (elsewhere.isPresent() || snapshotIds.contains(change.toSnapshotId())) {
       return elsewhere.orElse(0) > ts;
+    }
+    if (ts <= oldestTs) {
+      return false;
     }
     boolean ends = entry.kind() == EntryKind.REPAIR || entry.kind() == EntryKind.FORGET;
     return ts <= appliedTs || !ends && below.contains(change.fromSnapshotId());

@@ -94,7 +94,10 @@ public final class TableRecovery {
     boolean belongs = mark.logId().equals(head.logId());
     Line line = Line.of(base, mark);
     List<Entry> logged =
-        belongs ? List.of() : timeline.ofTable(head.state(), line.uuid(), line.after());
+        belongs
+            ? List.of()
+            : timeline.ofTable(
+                head.state(), line.uuid(), line.after(head.state().settings().idRetentionMs()));
     List<Entry> moved = line.moved(logged);
     // A late registration shows nothing that the log could lack.
     boolean registered = !belongs && line.isLate() && line.late().isEmpty();

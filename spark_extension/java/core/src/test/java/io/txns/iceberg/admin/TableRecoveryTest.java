@@ -21,6 +21,7 @@ import java.io.IOException;
 import java.util.UUID;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
@@ -34,6 +35,8 @@ import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.io.DataWriter;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** One table of format 3 brought into the epoch of a log that was recovered (docs/spec.md 9.6). */
 class TableRecoveryTest extends TwoTables {
@@ -124,6 +127,18 @@ class TableRecoveryTest extends TwoTables {
     return writer.toDataFile();
   }
 
+  /** Leave nothing of what c was before, as an expiry does in time. */
+  private void expireAllBelow(Snapshot kept) {
+    Table table = outside.loadTable(id("shop.c"));
+    ExpireSnapshots expiry = table.expireSnapshots().cleanExpiredFiles(false);
+    for (Snapshot each : table.snapshots()) {
+      if (each.snapshotId() != kept.snapshotId()) {
+        expiry.expireSnapshotId(each.snapshotId());
+      }
+    }
+    expiry.commit();
+  }
+
   private static long commitTs(Snapshot snapshot) {
     return Long.parseLong(snapshot.summary().get("txns.commit-ts"));
   }
@@ -197,8 +212,9 @@ class TableRecoveryTest extends TwoTables {
    * An attempt of before lands on a log that was set back, and the table shows the one after it:
    * the log's stands, and the table shows it from its recovery on.
    */
-  @Test
-  void aTableThatShowsALaterAttemptThanTheLog() throws IOException {
+  @ParameterizedTest(name = "what was before is expired: {0}")
+  @ValueSource(booleans = {false, true})
+  void aTableThatShowsALaterAttemptThanTheLog(boolean expired) throws IOException {
     BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
     long before = handle.upper();
     String version = log.operations().current().metadataFileLocation();
@@ -209,6 +225,9 @@ class TableRecoveryTest extends TwoTables {
     long firstTs = commitTs(shown) - 1;
     assertThat(firstTs).isGreaterThan(before);
     recoverLog(firstTs, commitTs(shown));
+    if (expired) {
+      expireAllBelow(shown);
+    }
 
     long upper = lake.open().recover(id("shop.c"));
     assertThat(lake.open().recover(id("shop.c"))).isEqualTo(upper).isGreaterThan(commitTs(shown));
