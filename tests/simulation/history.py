@@ -224,6 +224,8 @@ class History:
         """Tables that strangers have written, moved, or taken away."""
         self.unmarked: set[Identifier] = set()
         """Tables of which nobody knows what is in them: strangers took the mark, or all of ours."""
+        self.anothers: set[Identifier] = set()
+        """Tables that another log has had, after strangers took the mark."""
         self.passed: dict[Identifier, set[str]] = {}
         """Columns that were changed past the log, while transactions were off."""
         self.specs_passed = False

@@ -51,6 +51,8 @@ class TableChecks:
         """Judge a swap; a stranger's is only recorded, and so is that of another log's users."""
         if old is not None and is_marked(old) and is_anothers(new):
             raise Violation("trust", f"another commit table has taken {name}")
+        if is_anothers(new):
+            self._history.anothers.add(name)
         strangers = self._observer.world.actor.stranger or is_anothers(new)
         if strangers or self._passes_the_log(name, old, new):
             self._history.strange.add(name)

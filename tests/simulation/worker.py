@@ -295,8 +295,7 @@ class Worker:
                 self.handle = self._open()
             action(self)
         except CorruptLog as error:
-            late = (dotted_name(each) for each in marked_late(self.lake.observer))
-            explained = self._stood_still(error) or any(f"`{one}`" in str(error) for one in late)
+            explained = self._stood_still(error) or self._of_another_log(error)
             if self.lake.judges(self.process) and not explained:
                 raise Violation("corrupt", f"{key}: {error}") from error
             self._told(error)
@@ -317,6 +316,17 @@ class Worker:
         began_ms = self.process.began_ms - self.process.skew_ms
         voided = self.lake.voided.items()
         return any(str(each) in str(error) and began_ms <= until_ms for each, until_ms in voided)
+
+    def _of_another_log(self, error: CorruptLog) -> bool:
+        """
+        Whether an error names a table that shows what this log has not, or of an earlier epoch.
+
+        Somebody's mark has arrived after a recovery, or strangers have given a table back, with its
+        mark, that another log had meanwhile.
+        """
+        observer = self.lake.observer
+        names = {*marked_late(observer), *observer.history.anothers}
+        return any(f"`{dotted_name(each)}`" in str(error) for each in names)
 
     def _judge_missing(self, key: str, error: FileNotFoundError) -> None:
         """Judge that a file was not there: those of the log are, for who has not stood still."""
