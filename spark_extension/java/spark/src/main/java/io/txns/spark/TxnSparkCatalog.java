@@ -175,7 +175,22 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    return loadForRead(ident, null, () -> super.loadTable(ident));
+    return loadForRead(ident, null, () -> loadAtItsMoment(ident));
+  }
+
+  /**
+   * Past Iceberg's cache: another thread of the session may be loading the table into it, at an
+   * earlier moment. What only selects something of a table Iceberg tells.
+   */
+  private Table loadAtItsMoment(Identifier ident) throws NoSuchTableException {
+    if (ident instanceof PathIdentifier) {
+      return super.loadTable(ident);
+    }
+    try {
+      return Relations.table(tables.loadTable(buildIdentifier(ident)));
+    } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
+      return super.loadTable(ident);
+    }
   }
 
   @Override

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -149,6 +150,46 @@ class ConsistentReadsTest extends SparkTestBase {
     assertThat(loadsOf(analysed::collectAsList)).isZero();
     spark.sql("REFRESH TABLE overtaken.db.a");
     assertThat(loadsOf(refreshed::collectAsList)).isEqualTo(2);
+  }
+
+  /**
+   * 1. A thread of a session loads a table. 2. The table is written. 3. Before the load has come to
+   * its end, another thread of that session asks for the table.
+   */
+  @Test
+  void aQueryDoesNotReadWhatAnotherThreadBeganToLoadBefore(@TempDir Path folder) throws Exception {
+    TxnHandle outside = overtaken(folder);
+    CountDownLatch loading = new CountDownLatch(1);
+    CountDownLatch written = new CountDownLatch(1);
+    ExecutorService threads = Executors.newFixedThreadPool(2);
+    Overtaken.afterLoad =
+        () -> {
+          if (loading.getCount() > 0) {
+            loading.countDown();
+            await(written);
+          }
+        };
+    try {
+      Future<List<String>> early = threads.submit(() -> rows(spark, COUNTS));
+      await(loading);
+      appendToBoth(outside);
+      Future<List<String>> late = threads.submit(() -> rows(spark, COUNTS));
+      assertThat(late.get(1, TimeUnit.MINUTES)).containsExactly("1|1");
+      written.countDown();
+      assertThat(early.get(1, TimeUnit.MINUTES)).containsExactly("1|1");
+    } finally {
+      written.countDown();
+      Overtaken.afterLoad = () -> {};
+      threads.shutdown();
+    }
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      assertThat(latch.await(1, TimeUnit.MINUTES)).isTrue();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   /** A monitor's thread, say: it asks a catalog that it was given, and plans no query. */
