@@ -521,9 +521,10 @@ def test_missing_right_leaves_the_entry_unapplied(
     Where the catalog refuses to change a table, COMMIT succeeds with applied = false.
 
     All sessions of the protocol read the entry; the other table shows it to everybody. When
-    the right is given, the entry is applied.
+    the right is given, the entry is applied. Who moves both tables by the swap itself is told by
+    the database, and has committed nothing.
     """
-    spark = _tables_of_two(own_lake)
+    spark = _tables_of_two(own_lake, txns_apply="inline")
     plain = own_lake(catalog_class=sessions.PLAIN)
     database = tmp_path / "own" / "catalog.db"
     with contextlib.closing(sqlite3.connect(database, timeout=30)) as connection:
@@ -532,6 +533,11 @@ def test_missing_right_leaves_the_entry_unapplied(
             "BEGIN SELECT RAISE(ABORT, 'permission denied'); END"
         )
         connection.commit()
+        together = own_lake(txns_apply="auto")
+        with pytest.raises(Exception, match="permission denied"):
+            _insert_into_both(together, 9)
+        together.sql("ROLLBACK")
+        assert [(1,)] == rows(spark, "SELECT * FROM own.db.b")
         assert not _insert_into_both(spark, 2)
         assert [(1,)] == rows(plain, "SELECT * FROM own.db.a")
         assert [(1,), (2,)] == rows(plain, "SELECT * FROM own.db.b")
@@ -581,7 +587,7 @@ def test_stranger_inside_a_transaction_does_not_stop_its_commit(
     own_lake: Callable[..., SparkSession],
 ) -> None:
     """A stranger that comes after BEGIN leaves COMMIT as it is: applied = false."""
-    spark = _tables_of_two(own_lake)
+    spark = _tables_of_two(own_lake, txns_apply="inline")
     plain = own_lake(catalog_class=sessions.PLAIN)
     spark.sql("BEGIN")
     spark.sql("INSERT INTO own.db.a VALUES (2)")
@@ -593,6 +599,26 @@ def test_stranger_inside_a_transaction_does_not_stop_its_commit(
         assert [(1,), (2,)] == rows(session, "SELECT * FROM own.db.a")
         assert [(1,), (2,)] == rows(session, "SELECT * FROM own.db.b")
     assert [(1,), (2,)] == rows(plain, "SELECT * FROM own.db.b")
+
+
+def test_stranger_inside_a_transaction_that_moves_its_tables_is_told(
+    own_lake: Callable[..., SparkSession],
+) -> None:
+    """Where the swap itself moves the tables COMMIT sees the stranger before anything is sent."""
+    spark = _tables_of_two(own_lake)
+    plain = own_lake(catalog_class=sessions.PLAIN)
+    spark.sql("BEGIN")
+    spark.sql("INSERT INTO own.db.a VALUES (2)")
+    spark.sql("INSERT INTO own.db.b VALUES (2)")
+    plain.sql("DELETE FROM own.db.a WHERE id = 1")
+    with refused("55000") as refusal:
+        spark.sql("COMMIT")
+    assert "repair" in refusal.error.message
+    spark.sql("ROLLBACK")
+    for session in (spark, own_lake()):
+        assert [(1,)] == rows(session, "SELECT * FROM own.db.a")
+        assert [(1,)] == rows(session, "SELECT * FROM own.db.b")
+    assert [(1,)] == rows(plain, "SELECT * FROM own.db.b")
 
 
 # ------------------------------------------------------------ options and classes
