@@ -134,11 +134,9 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     )
     table = take_back(parts, begun.table, by_tables)
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
-    forwarded = []
-    for version in _later_versions(parts, begun, table, before, by_tables):
-        take_forward(parts.catalog, version, clock)
-        forwarded.append(version.table.name())
-    if forwarded:
+    later = _later_versions(parts, begun, table, before, by_tables)
+    forwarded = [each.table.name() for each in later if _took_forward(parts, each)]
+    if later:
         by_tables = shown_tables(parts)
         before = find(table, by_tables, forward=forward, before=before)
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
@@ -175,6 +173,20 @@ def _later_versions(
     if begun.registered is None and found.target is table.metadata:
         return []
     return later_versions(parts.catalog, at_version(table, found.target), by_tables.tables)
+
+
+def _took_forward(parts: Parts, version: LaterVersion) -> bool:
+    """Take a table forward; one that stays, its recovery tells to lack what the log has."""
+    try:
+        take_forward(parts.catalog, version, parts.clock)
+    except Exception:  # noqa: BLE001 -- one table that is broken keeps no other
+        _LOG.warning(
+            "the table does not go forward with the log",
+            exc_info=True,
+            extra=fields(table=version.table.name()),
+        )
+        return False
+    return True
 
 
 def _free(parts: Parts, found: FoundLog) -> EntryId:
