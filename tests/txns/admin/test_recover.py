@@ -548,6 +548,22 @@ def test_a_version_of_a_swap_that_was_lost_is_not_gone_on_with(days):
     _assert_whole(days, 1, 2, 3, 4, 5, 6)
 
 
+@pytest.mark.usefixtures("apply")
+def test_who_dies_once_the_log_is_registered_has_taken_the_tables_there(days, monkeypatch):
+    """The next run finds a log that nobody has lost, by which a table that is behind may stay."""
+    restore(days.catalog, days.amid)
+    monkeypatch.setattr("txns._admin.recover.take_back", _dies)
+    with pytest.raises(KeyboardInterrupt):
+        _recover(days)
+    monkeypatch.undo()
+    assert {} == _recover(days).broken
+    _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+def _dies(*_args: object) -> None:
+    raise KeyboardInterrupt
+
+
 def _upper(summary: dict[str, str]) -> int:
     return int(summary["txns.upper"])
 
