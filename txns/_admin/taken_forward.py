@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from txns._admin.shown import ShownTable
     from txns._clock import Clock
@@ -178,8 +179,18 @@ def _goes_on(table: Table, later: TableMetadata) -> bool:
     mark, main = _marks.mark_of(later), main_of(later)
     if mark is None or main is None or logged_state(later, mark).stranger:
         return False
-    below = {each.snapshot_id for each in History(later).ancestors(main)}
-    if table.metadata.current_snapshot_id not in below or not is_of_one_line(table.metadata, later):
+    if not (_is_made_of(later, table) or _has_all_of(later, table.metadata, main)):
         return False
     manifests_of = main.manifests(table.io)  # which fails where the list is gone
     return all(table.io.new_input(each.manifest_path).exists() for each in manifests_of)
+
+
+def _is_made_of(later: TableMetadata, table: Table) -> bool:
+    """Whether a version stands on the very file that the catalog names: nobody wrote since."""
+    return table.metadata_location in {each.metadata_file for each in later.metadata_log}
+
+
+def _has_all_of(later: TableMetadata, base: TableMetadata, main: Snapshot) -> bool:
+    """Whether a version has what the table is now, though not from the file that it is now in."""
+    below = {each.snapshot_id for each in History(later).ancestors(main)}
+    return base.current_snapshot_id in below and is_of_one_line(base, later)

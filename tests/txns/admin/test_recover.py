@@ -244,6 +244,22 @@ def test_a_table_that_somebody_has_changed_since_its_restore_does_not_go_forward
     assert before.refs.items() - {("main", before.refs["main"])} <= after.refs.items()
 
 
+def test_a_table_that_nobody_has_changed_goes_forward_whatever_its_version_has_no_more(shop):
+    """A tag, say, that was dropped, and whose snapshot has expired, which a backup still has."""
+    first = shop.catalog.load_table("shop.a").metadata.snapshots[0].snapshot_id
+    shop.catalog.load_table("shop.a").manage_snapshots().create_tag(first, "old").commit()
+    backup = pointers(shop.catalog)
+    shop.catalog.load_table("shop.a").manage_snapshots().remove_tag("old").commit()
+    shop.catalog.load_table("shop.a").maintenance.expire_snapshots().by_id(first).commit()
+    _append(shop, 4)
+    assert shop.open().tidy()
+    _append(shop, 5)
+    restore(shop.catalog, backup)
+    assert (A, B) == _recover(shop, forward=True).forward
+    assert {"main"} == shop.another_catalog().load_table("shop.a").refs().keys()
+    _assert_whole(shop, 1, 2, 3, 4)
+
+
 def test_a_table_goes_forward_by_metadata_that_is_compressed(shop):
     """Other engines write it so, where the table's properties ask for it."""
     _append(shop, 4)
