@@ -117,3 +117,33 @@ def test_who_may_write_a_table_and_not_the_log_is_refused_at_once(lake, apply):
     assert "42501" == told.value.sqlstate
     txn.rollback()
     assert 0 == _rows(lake("reader"), "shop.a")
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_was_refused_commits_again_once_the_policy_lets_him(lake, apply):
+    """As the error says."""
+    with lake("postgres").engine.begin() as connection:
+        connection.exec_driver_sql(
+            "ALTER POLICY writes ON iceberg_tables USING (table_name IN ('a', 'b'))"
+        )
+    txn = txns.open(lake("writer"), apply=apply).begin()
+    txn.load_table("shop.a").append(ROW)
+    with pytest.raises(txns.InvalidUsage, match="COMMIT again"):
+        txn.commit()
+    with lake("postgres").engine.begin() as connection:
+        connection.exec_driver_sql("ALTER POLICY writes ON iceberg_tables USING (true)")
+    txn.commit()
+    assert 1 == _rows(lake("reader"), "shop.a")
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_a_table_that_one_may_not_create_is_left_to_others(lake, apply):
+    """It is committed, as changes of tables are whose rows one may not write."""
+    handle = txns.open(lake("writer"), apply=apply)
+    with handle.begin() as txn:
+        txn.create_table("shop.c", ROW.schema).append(ROW)
+        txn.load_table("shop.a").append(ROW)
+    owner = lake("postgres")
+    assert [] == txns.open(owner).apply_le()
+    assert 1 == owner.load_table("shop.c").scan().to_arrow().num_rows
+    assert 1 == owner.load_table("shop.a").scan().to_arrow().num_rows

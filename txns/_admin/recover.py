@@ -38,9 +38,11 @@ from txns._stage.staged_table import StagedTable
 from txns._table import mark as _marks
 from txns._table.logged_state import logged_state
 from txns._table.swap import swap
-from txns.errors import Conflict, Quarantined, Unsupported
+from txns.errors import Conflict, Quarantined, TxnsError, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -128,17 +130,18 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     """
     parts = Parts.of(catalog, config, clock)
     by_tables = shown_tables(parts)
+    forwarded = _forwarded_before(parts, by_tables, forward=forward)
+    if forwarded:
+        by_tables = shown_tables(parts)
     begun, left = (
         standing(parts, by_tables.tables, forward=forward, dry_run=False),
         by_tables.unread,
     )
     table = take_back(parts, begun.table, by_tables)
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
-    forwarded = []
-    for version in _later_versions(parts, begun, table, before, by_tables):
-        take_forward(parts.catalog, version, clock)
-        forwarded.append(version.table.name())
-    if forwarded:
+    later = _later_versions(parts, begun, table, before, by_tables)
+    forwarded += _took_forward(parts, later)
+    if later:
         by_tables = shown_tables(parts)
         before = find(table, by_tables, forward=forward, before=before)
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
@@ -161,7 +164,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             marked.append(shown.identifier)
     found = _begin_epoch(parts, log_id, before, set(marked), set(left), forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
-    return Recovered(found, begun, log_id, tuple(marked), left, broken, tuple(forwarded))
+    return Recovered(found, begun, log_id, tuple(marked), left, broken, tuple(sorted(forwarded)))
 
 
 def _later_versions(
@@ -175,6 +178,42 @@ def _later_versions(
     if begun.registered is None and found.target is table.metadata:
         return []
     return later_versions(parts.catalog, at_version(table, found.target), by_tables.tables)
+
+
+def _forwarded_before(parts: Parts, by_tables: Shown, *, forward: bool) -> list[Identifier]:
+    """
+    Take tables forward for a log that is to be registered, before it is.
+
+    Whoever dies once it is has left a log that nobody has lost, by which a table may stay behind.
+    """
+    try:
+        planned = standing(parts, by_tables.tables, forward=forward, dry_run=True)
+        if planned.registered is None:
+            return []
+        found = find(planned.table, by_tables, forward=forward)
+        later = _later_versions(parts, planned, planned.table, found, by_tables)
+    except TxnsError:  # who registers the log, or creates one, tells what is wrong with it
+        _LOG.debug("no table goes forward before the log is registered", exc_info=True)
+        return []
+    return _took_forward(parts, later)
+
+
+def _took_forward(parts: Parts, versions: Iterable[LaterVersion]) -> list[Identifier]:
+    """Take tables forward; give those that are. Of others it is told what they lack."""
+    forwarded = []
+    for version in versions:
+        name = version.table.name()
+        try:
+            take_forward(parts.catalog, version, parts.clock)
+        except Exception:  # noqa: BLE001 -- one table that is broken keeps no other
+            _LOG.warning(
+                "the table does not go forward with the log",
+                exc_info=True,
+                extra=fields(table=name),
+            )
+        else:
+            forwarded.append(name)
+    return forwarded
 
 
 def _free(parts: Parts, found: FoundLog) -> EntryId:

@@ -7,17 +7,24 @@ payload: only a version of the table has it.
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.serializers import Compressor, FromInputFile
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.table.update import (
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+)
 
 from txns._admin.listing import listed
 from txns._iceberg import manifests
-from txns._iceberg.later_version import updates_to
+from txns._iceberg.later_version import is_of_one_line, updates_to
 from txns._iceberg.snapshots import History, main_of
 from txns._log import commit_table
 from txns._log.archive_scan import ArchiveScan
@@ -32,8 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from txns._admin.shown import ShownTable
     from txns._clock import Clock
@@ -42,6 +51,9 @@ _LOG = logger(__name__)
 
 _KINDS = {kind.value for kind in APPLIED_KINDS}
 _COLUMNS = ("commit_ts", "kind", "table_uuid")
+
+_NO_METADATA = (ValueError, FileNotFoundError, EOFError, gzip.BadGzipFile, zlib.error)
+"""What a file says that somebody has begun to write, or removed; or that is something else."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,7 @@ def later_versions(
         tables: As the catalog has them.
 
     Returns:
-        Of what is in no file, or cannot be read, nothing: it is behind as before.
+        Of what is in no file, or cannot be read or written, nothing: it is behind as before.
     """
     tables = list(tables)
     log_id = commit_table.log_id(str(log.metadata.table_uuid), log.metadata.properties)
@@ -83,6 +95,8 @@ def later_versions(
         try:
             table = catalog.load_table(shown.identifier)
             later = _version_at(table, {shown.mark.log_id, log_id}, ts)
+            if later is not None:
+                manifests.check_writable(later, shown.name)
         except Exception:  # noqa: BLE001 -- of one that is broken its recovery tells
             _LOG.debug(
                 "no later version is found", exc_info=True, extra=fields(table=shown.identifier)
@@ -99,15 +113,16 @@ def take_forward(catalog: Catalog, version: LaterVersion, clock: Clock) -> None:
 
     Raises:
         CommitFailedException: Somebody has written the table meanwhile.
-        Unsupported: pyiceberg does not write its format.
     """
     table, later = version.table, version.metadata
-    manifests.check_writable(later, ".".join(table.name()))
+    base = table.metadata
     here = (
-        AssertTableUUID(uuid=table.metadata.table_uuid),
-        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.metadata.current_snapshot_id),
+        AssertTableUUID(uuid=base.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id),
+        AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
+        AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
     )
-    swap(catalog, table, here, updates_to(table.metadata, later), clock)
+    swap(catalog, table, here, updates_to(base, later), clock)
 
 
 def _carried_out(log: Table, *, least_ts: int) -> dict[str, int]:
@@ -136,8 +151,7 @@ def _version_at(table: Table, log_ids: set[str], applied_ts: int) -> TableMetada
     for path in names:
         if not path.endswith(".metadata.json"):
             continue
-        with table.io.new_input(path).open() as file:
-            stored = json.loads(file.read())
+        stored = _stored(table.io, path)
         keys = stored.get("properties") or {}
         same = str(stored.get("table-uuid")) == uuid and keys.get(_marks.LOG_ID) in log_ids
         if same and keys.get(_marks.APPLIED) == str(applied_ts):
@@ -149,13 +163,34 @@ def _version_at(table: Table, log_ids: set[str], applied_ts: int) -> TableMetada
     return None
 
 
+def _stored(io: FileIO, path: str) -> dict[str, Any]:
+    """Read a metadata file; of what is none, nothing."""
+    unpacked = Compressor.get_compressor(path).stream_decompressor
+    try:
+        with io.new_input(path).open() as file, unpacked(file) as text:
+            stored = json.loads(text.read())
+    except _NO_METADATA:
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
 def _goes_on(table: Table, later: TableMetadata) -> bool:
     """Whether a version stands on what a table is now, as the log left it, and has its files."""
     mark, main = _marks.mark_of(later), main_of(later)
     if mark is None or main is None or logged_state(later, mark).stranger:
         return False
-    below = {each.snapshot_id for each in History(later).ancestors(main)}
-    if table.metadata.current_snapshot_id not in below:
+    if not (_is_made_of(later, table) or _has_all_of(later, table.metadata, main)):
         return False
     manifests_of = main.manifests(table.io)  # which fails where the list is gone
     return all(table.io.new_input(each.manifest_path).exists() for each in manifests_of)
+
+
+def _is_made_of(later: TableMetadata, table: Table) -> bool:
+    """Whether a version stands on the very file that the catalog names: nobody wrote since."""
+    return table.metadata_location in {each.metadata_file for each in later.metadata_log}
+
+
+def _has_all_of(later: TableMetadata, base: TableMetadata, main: Snapshot) -> bool:
+    """Whether a version has what the table is now, though not from the file that it is now in."""
+    below = {each.snapshot_id for each in History(later).ancestors(main)}
+    return base.current_snapshot_id in below and is_of_one_line(base, later)

@@ -162,7 +162,8 @@ class Births:
 
         Returns:
             False where an applier has to: something is to be applied before, or somebody has
-            appended; its row is not locked; or the log leaves all of it to others.
+            appended; its row is not locked, or may not be made; or the log leaves all of it to
+            others.
 
         Raises:
             Conflict: It is to be created, and its name is taken.
@@ -231,6 +232,8 @@ class Births:
         if _outstanding(head, change.uuid, 0):
             return False
         self.places.refuse_to_apply(change.table, None, request.updates, logged.commit_ts)
+        if not rows.may_create(change.table):
+            return False
         now_ms = self.clock.now_ms()
         metadata = replay.create(logged, request, now_ms)
         io = self.tables.io_of(metadata)

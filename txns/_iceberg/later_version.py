@@ -26,6 +26,25 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 
+def is_of_one_line(base: TableMetadata, later: TableMetadata) -> bool:
+    """
+    Whether a version has what an earlier one has, under the ids that it has there.
+
+    Who has written the earlier one since gave the next free ids to something else. What a branch
+    has that was written since, the later one does not know.
+    """
+    schemas = {each.schema_id: each for each in later.schemas}
+    specs = {each.spec_id: each for each in later.partition_specs}
+    orders = {each.order_id: each for each in later.sort_orders}
+    snapshots = {each.snapshot_id for each in later.snapshots}
+    return (
+        all(schemas.get(each.schema_id, each) == each for each in base.schemas)
+        and all(specs.get(each.spec_id, each) == each for each in base.partition_specs)
+        and all(orders.get(each.order_id, each) == each for each in base.sort_orders)
+        and all(ref.snapshot_id in snapshots for ref in base.refs.values())
+    )
+
+
 def updates_to(base: TableMetadata, later: TableMetadata) -> tuple[TableUpdate, ...]:
     """
     Give what makes a version of a table what a later one is, of the same line.

@@ -55,6 +55,9 @@ _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
 
 
+_NO_RIGHT = "42501"
+
+
 @dataclass
 class _LockedSqlRows(LockedRows):
     """Of one connection, in a transaction of its database."""
@@ -71,6 +74,24 @@ class _LockedSqlRows(LockedRows):
         with suppress(SQLAlchemyError):  # the next request tells
             self.connection.exec_driver_sql("SELECT 1")
         self._said_at_ms = now_ms
+
+    def may_create(self, identifier: Identifier) -> bool:
+        """
+        Try it, and take it back: of a policy nothing else tells.
+
+        PostgreSQL ends a transaction that it has refused something, unless it goes back.
+        """
+        if not self.held or self.connection.dialect.name not in _BY_ROW:
+            return True
+        row = self.catalog._create_table_row(*key_of(identifier), "")  # noqa: SLF001 -- see _move
+        self.connection.exec_driver_sql("SAVEPOINT creation")
+        try:
+            self.connection.execute(insert(IcebergTables).values(**row))
+        except DBAPIError as error:
+            self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT creation")
+            return _NO_RIGHT not in codes_of(error)
+        self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT creation")
+        return True
 
     def _read(self, identifier: Identifier, location: str) -> Table:
         return known_tables(self.catalog).read(identifier, location)

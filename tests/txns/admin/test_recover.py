@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 import pytest
-from pyiceberg.types import StringType
+from pyiceberg.table.update import AddSnapshotUpdate
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType, StringType
 
 import txns
 from tests.txns.backups import LOG, pointers, restore
@@ -206,6 +209,120 @@ def test_a_table_whose_later_version_is_not_whole_stays_where_it_was(shop, gone)
     assert [1, 2, 3, 4] == ids(handle.snapshot().load_table("shop.b"))
     expected = [1, 2, 8] if gone == "other line" else [1, 2]
     assert expected == shop.plain_ids("shop.a")
+
+
+@pytest.mark.parametrize("since", ["schema", "spec", "branch"])
+def test_a_table_that_somebody_has_changed_since_its_restore_does_not_go_forward(shop, since):
+    """Its `main` is what it was; the ids of what was added since mean something else, though."""
+    with shop.open().begin() as txn:
+        with txn.load_table("shop.a").transaction() as changes:
+            with changes.update_schema() as schema:
+                schema.add_column("more", StringType())
+            with changes.update_spec() as spec:
+                spec.add_identity("id")
+        txn.load_table("shop.b").append(rows(4))
+    assert shop.open().tidy()
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    table = shop.another_catalog().load_table("shop.a")
+    if since == "schema":
+        with table.update_schema() as schema:
+            schema.add_column("other", LongType())
+    elif since == "spec":
+        with table.update_spec() as spec:
+            spec.add_field("id", BucketTransform(2), "bucket")
+    else:
+        at = table.metadata.current_snapshot_id
+        table.manage_snapshots().create_branch(at, "audit").commit()
+        table.append(rows(8), branch="audit")
+    before = shop.another_catalog().load_table("shop.a").metadata
+    found = _recover(shop, forward=True)
+    assert (B,) == found.forward
+    assert {A} == found.broken.keys()
+    after = shop.another_catalog().load_table("shop.a").metadata
+    assert (before.schema(), before.spec()) == (after.schema(), after.spec())
+    assert before.refs.items() - {("main", before.refs["main"])} <= after.refs.items()
+
+
+def test_a_table_that_nobody_has_changed_goes_forward_whatever_its_version_has_no_more(shop):
+    """A tag, say, that was dropped, and whose snapshot has expired, which a backup still has."""
+    first = shop.catalog.load_table("shop.a").metadata.snapshots[0].snapshot_id
+    shop.catalog.load_table("shop.a").manage_snapshots().create_tag(first, "old").commit()
+    backup = pointers(shop.catalog)
+    shop.catalog.load_table("shop.a").manage_snapshots().remove_tag("old").commit()
+    shop.catalog.load_table("shop.a").maintenance.expire_snapshots().by_id(first).commit()
+    _append(shop, 4)
+    assert shop.open().tidy()
+    _append(shop, 5)
+    restore(shop.catalog, backup)
+    assert (A, B) == _recover(shop, forward=True).forward
+    assert {"main"} == shop.another_catalog().load_table("shop.a").refs().keys()
+    _assert_whole(shop, 1, 2, 3, 4)
+
+
+def test_a_table_goes_forward_by_metadata_that_is_compressed(shop):
+    """Other engines write it so, where the table's properties ask for it."""
+    _append(shop, 4)
+    assert shop.open().tidy()
+    after = Path(urlparse(pointers(shop.catalog)["shop.a"]).path)
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    packed = after.with_name(after.name.replace(".metadata.json", ".gz.metadata.json"))
+    packed.write_bytes(gzip.compress(after.read_bytes()))
+    after.unlink()
+    assert (A, B) == _recover(shop, forward=True).forward
+    _assert_whole(shop, 1, 2, 3, 4)
+
+
+def test_a_metadata_file_that_nobody_can_read_keeps_no_table_back(shop):
+    """Half a file, say, of who died in the middle: the others tell."""
+    _append(shop, 4)
+    assert shop.open().tidy()
+    folder = Path(urlparse(pointers(shop.catalog)["shop.a"]).path).parent
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    (folder / "00009-torn.metadata.json").write_text('{"format-version": 2,')
+    (folder / "00009-list.metadata.json").write_text("[]")
+    assert (A, B) == _recover(shop, forward=True).forward
+    _assert_whole(shop, 1, 2, 3, 4)
+
+
+class _Refuses(Wrapped):
+    """A catalog that takes no snapshot for one table."""
+
+    def commit_table(self, table, requirements, updates):
+        added = [each for each in updates if isinstance(each, AddSnapshotUpdate)]
+        if table.name() == A and not any("txns.restored" in str(one.snapshot) for one in added):
+            raise RuntimeError("not this one")
+        return super().commit_table(table, requirements, updates)
+
+
+def test_a_table_that_cannot_go_forward_keeps_neither_others_nor_the_recovery(shop):
+    """The catalog refuses it: it is told to lack what the log has."""
+    _append(shop, 4)
+    assert shop.open().tidy()
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    found = recover(_Refuses(shop.another_catalog()), Config.of(), shop.clock, forward=True)
+    assert (B,) == found.forward
+    assert {A} == found.broken.keys()
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 4] == ids(handle.snapshot().load_table("shop.b"))
+
+
+def test_a_table_of_a_format_that_is_not_written_does_not_go_forward(shop):
+    """A dry run says so, too."""
+    _append(shop, 4)
+    assert shop.open().tidy()
+    after = Path(urlparse(pointers(shop.catalog)["shop.a"]).path)
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    stored = json.loads(after.read_text()) | {"format-version": 3, "next-row-id": 9}
+    after.write_text(json.dumps(stored))
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=True)
+    found = _recover(shop, forward=True)
+    assert (B,) == dry.forward == found.forward
+    assert {A} == found.broken.keys()
 
 
 @pytest.mark.usefixtures("apply")
@@ -445,6 +562,22 @@ def test_a_version_of_a_swap_that_was_lost_is_not_gone_on_with(days):
     assert found.begun.registered
     assert days.at_the_end[LOG] == found.begun.registered.path
     _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.usefixtures("apply")
+def test_who_dies_once_the_log_is_registered_has_taken_the_tables_there(days, monkeypatch):
+    """The next run finds a log that nobody has lost, by which a table that is behind may stay."""
+    restore(days.catalog, days.amid)
+    monkeypatch.setattr("txns._admin.recover.take_back", _dies)
+    with pytest.raises(KeyboardInterrupt):
+        _recover(days)
+    monkeypatch.undo()
+    assert {} == _recover(days).broken
+    _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+def _dies(*_args: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _upper(summary: dict[str, str]) -> int:
