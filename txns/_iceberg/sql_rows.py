@@ -54,8 +54,8 @@ _CLOCK = SystemClock()
 _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
 
-
 _NO_RIGHT = "42501"
+"""What PostgreSQL says to who may not do something."""
 
 
 @dataclass
@@ -88,9 +88,9 @@ class _LockedSqlRows(LockedRows):
         try:
             self.connection.execute(insert(IcebergTables).values(**row))
         except DBAPIError as error:
-            self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT creation")
             return _NO_RIGHT not in codes_of(error)
-        self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT creation")
+        finally:
+            self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT creation")
         return True
 
     def _read(self, identifier: Identifier, location: str) -> Table:

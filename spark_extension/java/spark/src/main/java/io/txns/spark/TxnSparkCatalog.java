@@ -29,6 +29,7 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -183,13 +184,19 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
    * earlier moment. What only selects something of a table Iceberg tells.
    */
   private Table loadAtItsMoment(Identifier ident) throws NoSuchTableException {
+    Table named = named(ident, tables::loadTable);
+    return named == null ? super.loadTable(ident) : named;
+  }
+
+  /** The table of a name; null for a path, and where there is none of that very name. */
+  private Table named(Identifier ident, Function<TableIdentifier, org.apache.iceberg.Table> load) {
     if (ident instanceof PathIdentifier) {
-      return super.loadTable(ident);
+      return null;
     }
     try {
-      return Relations.table(tables.loadTable(buildIdentifier(ident)));
+      return Relations.table(load.apply(buildIdentifier(ident)));
     } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
-      return super.loadTable(ident);
+      return null;
     }
   }
 
@@ -262,11 +269,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
     if (ident instanceof PathIdentifier) {
       return super.loadTable(ident);
     }
-    try {
-      return Relations.table(tables.loadTableForWrite(buildIdentifier(ident)));
-    } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
-      return loadSelectedForWrite(ident);
-    }
+    Table named = named(ident, tables::loadTableForWrite);
+    return named == null ? loadSelectedForWrite(ident) : named;
   }
 
   /**
