@@ -63,7 +63,6 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class TxnSparkCatalog extends IcebergCatalog implements TransactionCatalog {
 
   private static final String OPTION_PREFIX = "txns.";
-  private static final String COMMIT_TABLE = "txns.commit-table";
 
   /** How the name of a branch begins where it stands for a table's. */
   private static final String BRANCH = "branch_";
@@ -379,7 +378,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
         ident,
         () -> {
           List<TableChange> others = new ArrayList<>(Arrays.asList(changes));
-          if (others.removeIf(this::asksForRegister)) {
+          if (others.removeIf(one -> RegisterRequest.is(one, configured.commitTable(), name()))) {
             session.refuseInside("registering a table", UNSAFE_CURE);
             handle.register(buildIdentifier(ident));
           }
@@ -387,20 +386,6 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
               ? super.loadTable(ident)
               : super.alterTable(ident, others.toArray(new TableChange[0]));
         });
-  }
-
-  private boolean asksForRegister(TableChange change) {
-    if (!(change instanceof TableChange.SetProperty set) || !set.property().equals(COMMIT_TABLE)) {
-      return false;
-    }
-    if (!set.value().equals(configured.commitTable().toString())) {
-      throw TxnException.unsupported(
-          String.format(
-              "catalog %s cares for its tables with commit table %s, not %s; use a catalog with"
-                  + " txns.commit-table=%s",
-              name(), configured.commitTable(), set.value(), set.value()));
-    }
-    return true;
   }
 
   @Override
