@@ -133,7 +133,9 @@ def _log(metadata: TableMetadata, files: dict[str, bytes] | None = None) -> Comm
 
 def _record(given: Input) -> str:
     found = entry.from_summary(given["summary"])
-    writable = _or_error(lambda: str(entry.check_writable(given["summary"])))
+    writable = _or_error(
+        lambda: str(entry.check_writable(given["summary"].get(entry.WRITER_FEATURES)))
+    )
     archived = _or_error(lambda: str(archive.to_arrow(archive.rows_of(found)).num_rows))
     head = _or_error(lambda: str(LogState.of({1: found}, found) and None))
     return _line(_entry(found), *map(_flag, ("None" == writable, "None" == head)), archived)

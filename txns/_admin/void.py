@@ -95,7 +95,7 @@ def _refuse_newer(record: Snapshot, cure: str = "") -> None:
     """Refuse to write a log of a newer program, to which the record may be sound."""
     try:
         record_of(record)
-        _entry.check_writable(texts_of(record))
+        _entry.check_writable(texts_of(record).get(_entry.WRITER_FEATURES))
     except Unsupported as error:
         raise Unsupported(f"{error}{cure}") from error
     except CorruptLog:

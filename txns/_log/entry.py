@@ -300,17 +300,20 @@ def check_readable(summary: Mapping[str, str]) -> None:
             "the commit table is of another format version, upgrade this program;"
             f" {VERSION}=`{version}` known=`{FORMAT_VERSION}`"
         )
-    _refuse_unknown(summary, READER_FEATURES)
+    _refuse_unknown(READER_FEATURES, summary.get(READER_FEATURES))
 
 
-def check_writable(summary: Mapping[str, str]) -> None:
+def check_writable(stored: str | None) -> None:
     """
     Refuse to write a log that asks for an unknown writer feature.
+
+    Args:
+        stored: What a record has under `WRITER_FEATURES`.
 
     Raises:
         Unsupported: Naming the features; upgrade this program.
     """
-    _refuse_unknown(summary, WRITER_FEATURES)
+    _refuse_unknown(WRITER_FEATURES, stored)
 
 
 def features(stored: str | None) -> set[str]:
@@ -318,8 +321,8 @@ def features(stored: str | None) -> set[str]:
     return {name.strip() for name in (stored or "").split(",")} - {""}
 
 
-def _refuse_unknown(summary: Mapping[str, str], key: str) -> None:
-    unknown = sorted(features(summary.get(key)) - KNOWN_FEATURES)
+def _refuse_unknown(key: str, stored: str | None) -> None:
+    unknown = sorted(features(stored) - KNOWN_FEATURES)
     if unknown:
         raise Unsupported(
             "the commit table asks for a feature that this program does not know, upgrade it;"

@@ -133,7 +133,7 @@ class Head:
         permitted.refuse_steered(self.metadata.properties)
         for snapshot in filter(_has_kind, self._snapshots):
             try:
-                _entry.check_writable(_summary(snapshot))
+                _entry.check_writable(summary_value(snapshot, _entry.WRITER_FEATURES))
             except Unsupported as error:  # which one, as in `record_of`
                 raise Unsupported(f"{error} snapshot=`{snapshot.snapshot_id}`") from error
 

@@ -63,20 +63,20 @@ class LogState:
         for entry in self.entries:
             _check_id(entry, under.get(entry.txn_id))
             under[entry.txn_id] = entry
-            _check(entry.commit_ts > last, "I1", f"commit-ts does not increase: {entry.commit_ts}")
+            if entry.commit_ts <= last:
+                raise _corrupt("I1", f"commit-ts does not increase: {entry.commit_ts}")
             last = entry.commit_ts
             if entry.commit_ts > self.tidied_upto:
-                _check(
-                    entry.prev_ts == previous,
-                    "I1",
-                    f"an entry is missing before commit-ts {entry.commit_ts}: prev-ts is"
-                    f" {entry.prev_ts}, found {previous}",
-                )
+                if entry.prev_ts != previous:
+                    raise _corrupt(
+                        "I1",
+                        f"an entry is missing before commit-ts {entry.commit_ts}: prev-ts is"
+                        f" {entry.prev_ts}, found {previous}",
+                    )
                 previous = entry.commit_ts
             _check_changes(entry, ends)
-        _check(
-            self.upper == previous, "I6", f"upper is {self.upper}, the newest entry is {previous}"
-        )
+        if self.upper != previous:
+            raise _corrupt("I6", f"upper is {self.upper}, the newest entry is {previous}")
 
     def with_entry(self, entry: Entry) -> LogState:
         """Give this state with one more entry, the newest."""
@@ -255,12 +255,10 @@ def _check_id(entry: Entry, before: Entry | None) -> None:
     if before is None:
         return
     which = f"{entry.txn_id}, at {before.commit_ts} and {entry.commit_ts}"
-    _check(before.is_abort, "I8", f"a transaction id after its entry: {which}")
-    _check(
-        entry.is_abort or entry.read_ts >= before.commit_ts,
-        "I8",
-        f"a try that was refused has committed: {which}",
-    )
+    if not before.is_abort:
+        raise _corrupt("I8", f"a transaction id after its entry: {which}")
+    if not entry.is_abort and entry.read_ts < before.commit_ts:
+        raise _corrupt("I8", f"a try that was refused has committed: {which}")
 
 
 def without_ended(run: list[LoggedChange]) -> list[LoggedChange]:
@@ -283,20 +281,25 @@ def without_ended(run: list[LoggedChange]) -> list[LoggedChange]:
 def _check_changes(entry: Entry, ends: set[object]) -> None:
     """Check I2 and I3 of one entry; `ends` holds from- and to-snapshots of those before it."""
     for change in entry.moved:
-        at = f"{dotted_name(change.table)} at {entry.commit_ts}"
         target, source = change.to_snapshot_id, (change.uuid, change.from_snapshot_id)
-        _check(target is not None, "I2", f"a change does not move main: {at}")
-        _check(target != change.from_snapshot_id, "I3", f"a change stands on itself: {at}")
-        _check(target not in ends, "I3", f"two changes have one to-snapshot: {at}")
+        if target is None:
+            raise _broken("I2", "a change does not move main", entry, change)
+        if target == change.from_snapshot_id:
+            raise _broken("I3", "a change stands on itself", entry, change)
+        if target in ends:
+            raise _broken("I3", "two changes have one to-snapshot", entry, change)
         # A repair of a table that was set back stands on what is there, as others have before it.
-        again = entry.kind is not Kind.REPAIR and source in ends
-        _check(not again, "I3", f"two changes stand on one snapshot: {at}")
+        if entry.kind is not Kind.REPAIR and source in ends:
+            raise _broken("I3", "two changes stand on one snapshot", entry, change)
         ends.update((target, source))
 
 
-def _check(holds: bool, invariant: str, message: str) -> None:  # noqa: FBT001 -- a condition
-    if not holds:
-        raise CorruptLog(
-            f"invariant {invariant} does not hold: {message}; if one record is to blame, `txns"
-            " recover --void` with its commit_ts goes on without it"
-        )
+def _broken(invariant: str, what: str, entry: Entry, change: Change) -> CorruptLog:
+    return _corrupt(invariant, f"{what}: {dotted_name(change.table)} at {entry.commit_ts}")
+
+
+def _corrupt(invariant: str, message: str) -> CorruptLog:
+    return CorruptLog(
+        f"invariant {invariant} does not hold: {message}; if one record is to blame, `txns"
+        " recover --void` with its commit_ts goes on without it"
+    )
