@@ -83,8 +83,7 @@ class Drafts:
             entry = self._make(member)
             following = self.state.with_entry(entry)
             _check_invariants(following, entry)
-            self._check_room(entry)
-            self._add(entry, following)
+            self._add(entry, following, self._check_room(entry))
         entry = self.by_id[txn_id]
         if entry.is_abort:
             raise barred(member, entry.commit_ts)
@@ -100,23 +99,30 @@ class Drafts:
             self.refused[member] = transactions_off()  # which says nothing of other tries
         elif key.txn_id not in self.by_id:
             abort = self.aborts[member] = self._abort(key)
-            self._add(abort, self.state.with_entry(abort))
+            self._add(abort, self.state.with_entry(abort), _record_bytes(abort))
             member.conflict = error
 
-    def _check_room(self, entry: Entry) -> None:
-        """Refuse a transaction that the head has no room for; what else there is makes some."""
-        if entry.kind is not Kind.COMMIT:
-            return
+    def _check_room(self, entry: Entry) -> int:
+        """
+        Give what an entry counts for, in bytes.
+
+        Raises:
+            HeadFull: It is a transaction that the head has no room for; what else there is makes
+                some.
+        """
         own = _record_bytes(entry)
+        if entry.kind is not Kind.COMMIT:
+            return own
         size = self.head.record_bytes + sum(self.sizes.values()) + own
         if size > limits.HEAD_MAX_BYTES:
             raise HeadFull(self.head, size)
         if size <= limits.HEAD_TABLE_MAX_BYTES:
-            return
+            return own
         change, of_table = self._fullest(entry.changes)
         if own + of_table > limits.HEAD_TABLE_MAX_BYTES:
             table = dotted_name(self.state.name_of(change))
             raise HeadFull(self.head, own + of_table, limits.HEAD_TABLE_MAX_BYTES, table)
+        return own
 
     def _fullest(self, changes: Collection[Change]) -> tuple[Change, int]:
         """Give the change of that table that has most bytes of records, and how many."""
@@ -135,9 +141,9 @@ class Drafts:
             return drafted
         return self.head.sizes[self.head.snapshot_ids[entry.commit_ts]]
 
-    def _add(self, entry: Entry, following: LogState) -> None:
+    def _add(self, entry: Entry, following: LogState, size: int) -> None:
         self.by_id[entry.txn_id], self.state = entry, following
-        self.sizes[entry.commit_ts] = _record_bytes(entry)
+        self.sizes[entry.commit_ts] = size
 
     def _abort(self, key: Key) -> Entry:
         """Give what bars all tries under an id that began before it."""

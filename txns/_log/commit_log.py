@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -26,7 +27,7 @@ from txns._iceberg.known_tables import load_table
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.metadata_files import is_unwritten
 from txns._identifier import dotted_name
-from txns._log import commit_table, payload, permitted
+from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
 from txns._log.head import (
     NO_HEAD,
@@ -44,7 +45,7 @@ from txns._logger import logger
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
@@ -227,29 +228,42 @@ class CommitLog:
         parent = base.current_snapshot()
         assert parent is not None
         updates: list[TableUpdate] = []
+        made: dict[int, Record] = {}
         time_ms = timestamps.newest_ms(base)
         for number, entry in enumerate(entries, last_sequence_number(base) + 1):
             time_ms += 1  # no clock, which may be fast: the times of the log never go back
+            summary = _entry.to_summary(entry)
             parent = Snapshot(
                 snapshot_id=self._clock.new_snapshot_id(),
                 parent_snapshot_id=parent.snapshot_id,
                 sequence_number=number,
                 timestamp_ms=time_ms,
                 manifest_list=parent.manifest_list,
-                summary=Summary(Operation.APPEND, **_entry.to_summary(entry)),
+                summary=Summary(Operation.APPEND, **summary),
                 schema_id=base.current_schema_id,
             )
+            made[parent.snapshot_id] = Record(entry, limits.record_bytes(summary))
             updates.append(AddSnapshotUpdate(snapshot=parent))
         updates.append(commit_table.main_at(parent.snapshot_id))
         if without:
             updates.append(RemoveSnapshotsUpdate(snapshot_ids=list(without)))
-        return self.replace(head, updates)
+        return self.replace(head, updates, made)
 
-    def replace(self, head: Head, updates: Sequence[TableUpdate]) -> Swap:
+    def replace(
+        self,
+        head: Head,
+        updates: Sequence[TableUpdate],
+        made: Mapping[int, Record] = MappingProxyType({}),
+    ) -> Swap:
         """
         Replace the head by what updates make of it, in one compare-and-swap.
 
         An error says that nothing has been sent.
+
+        Args:
+            head: What is replaced.
+            updates: Of the commit table.
+            made: The records that they add, by the ids of their snapshots, where these are known.
 
         Raises:
             Unsupported: As for `Head.check_writable`.
@@ -261,7 +275,7 @@ class CommitLog:
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
         )
         if head.rows:
-            return self._with_rows(head, head.rows, requirements, tuple(updates))
+            return self._with_rows(head, head.rows, requirements, tuple(updates), made)
         try:
             won = self.catalog.commit_table(head.table, requirements, tuple(updates))
         except CommitFailedException as error:
@@ -276,7 +290,7 @@ class CommitLog:
             if is_full(error):
                 return Swap(Outcome.NOT_SENT, error)
             return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
-        self._made(head, won)
+        self._made(head, won, made)
         return Swap(Outcome.WON)
 
     def _with_rows(
@@ -285,6 +299,7 @@ class CommitLog:
         rows: LockedRows,
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
+        made: Mapping[int, Record],
     ) -> Swap:
         """Replace the head together with what was said of other rows: nothing lands before."""
         assert head.table is not None
@@ -310,10 +325,11 @@ class CommitLog:
         self._made(
             head,
             CommitTableResponse(metadata=won.metadata, metadata_location=won.metadata_location),
+            made,
         )
         return Swap(Outcome.WON)
 
-    def _made(self, before: Head, won: CommitTableResponse) -> None:
+    def _made(self, before: Head, won: CommitTableResponse, records: Mapping[int, Record]) -> None:
         """
         Remember the head that a swap has made: what is loaded later is not older.
 
@@ -330,7 +346,7 @@ class CommitLog:
                 self.catalog,
                 table.config,
             )
-            self._remember(made)
+            self._remember(made, records)
             newest = newest_record(won.metadata)
             known = self._records.get(newest.snapshot_id)
             upper = (known.entry if known else record_of(newest)).upper
@@ -377,13 +393,13 @@ class CommitLog:
         except Exception:  # noqa: BLE001 -- files that stay harm nobody
             _LOG.warning("superseded files stay: %s", locations, exc_info=True)
 
-    def _remember(self, table: Table) -> Head:
+    def _remember(self, table: Table, made: Mapping[int, Record] = MappingProxyType({})) -> Head:
         """Give the head that a version of the table is; the newest one is kept."""
         with self._seen:
             last = self._last
             if last.table and last.table.metadata_location == table.metadata_location:
                 return last
-            head, records = head_and_records(table, self._records)
+            head, records = head_and_records(table, {**self._records, **made})
             if last.table is None or head.sequence_number >= last.sequence_number:
                 self._records = records
                 self._last = head
