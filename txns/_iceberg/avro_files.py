@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache
 from io import BytesIO
@@ -22,7 +23,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
@@ -66,8 +67,8 @@ class AvroFile:
         """
         avro: Any = AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)
         given = [each.field_id for each in (held or schema).fields]
-        self._fields = avro["fields"]
-        self._places = [given.index(each["field-id"]) for each in self._fields]
+        places = [given.index(each["field-id"]) for each in avro["fields"]]
+        self._plain = _plain_record(avro["fields"], places)
         self._parsed = fastavro.parse_schema(avro)
 
     def encoded(
@@ -91,13 +92,7 @@ class AvroFile:
         """
         old = _Encoded.of(before) if before is not None else None
         out = BytesIO()
-        plain = [
-            {
-                field["name"]: _plain(field["type"], record[place])
-                for field, place in zip(self._fields, self._places, strict=True)
-            }
-            for record in records
-        ]
+        plain = [self._plain(record) for record in records]
         sync = old.sync if old else os.urandom(16)  # noqa: TID251 -- Avro's, and no value of ours
         fastavro.writer(out, self._parsed, plain, codec, metadata=dict(header), sync_marker=sync)
         new = out.getvalue()
@@ -156,22 +151,57 @@ def read(io: FileIO, path: str) -> bytes:
         return stream.read()
 
 
-def _record(fields: list[dict[str, Any]], record: Record) -> dict[str, Any]:
-    return {each["name"]: _plain(each["type"], record[place]) for place, each in enumerate(fields)}
+_Plain = Callable[[Any], Any]
+"""Gives a value as the library takes it: of dictionaries, lists, and what Avro knows."""
 
 
-def _plain(avro: Any, value: Any) -> Any:
-    """Give a value as the library takes it: of dictionaries, lists, and what Avro knows."""
+def _plain(avro: Any) -> _Plain:
+    """Give what makes values of an Avro type plain."""
     if isinstance(avro, list):
         avro = next(each for each in avro if each != "null")
-    if value is None or not isinstance(avro, dict):
-        return value.value if isinstance(value, Enum) else value
+    if not isinstance(avro, dict):
+        return _plain_scalar
     if avro["type"] == "record":
-        return _record(avro["fields"], value)
+        return _plain_record(avro["fields"], range(len(avro["fields"])))
     if avro["type"] != "array":
-        return value.bytes if isinstance(value, UUID) else value
+        return _plain_fixed
     items = avro["items"]
-    if avro.get("logicalType") != "map":
-        return [_plain(items, each) for each in value]
-    key, mapped = items["fields"]
-    return [{key["name"]: one, mapped["name"]: _plain(mapped["type"], value[one])} for one in value]
+    return _plain_map(*items["fields"]) if avro.get("logicalType") == "map" else _plain_list(items)
+
+
+def _plain_scalar(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _plain_fixed(value: Any) -> Any:
+    return value.bytes if isinstance(value, UUID) else value
+
+
+def _plain_record(fields: Sequence[dict[str, Any]], places: Iterable[int]) -> _Plain:
+    known = [
+        (field["name"], place, _plain(field["type"]))
+        for field, place in zip(fields, places, strict=True)
+    ]
+
+    def plain(record: Record | None) -> dict[str, Any] | None:
+        if record is None:
+            return None
+        return {name: of_type(record[place]) for name, place, of_type in known}
+
+    return plain
+
+
+def _plain_list(items: Any) -> _Plain:
+    of_item = _plain(items)
+    return lambda values: None if values is None else [of_item(each) for each in values]
+
+
+def _plain_map(key: dict[str, Any], mapped: dict[str, Any]) -> _Plain:
+    name, under, of_value = key["name"], mapped["name"], _plain(mapped["type"])
+
+    def plain(values: Mapping[Any, Any] | None) -> list[dict[str, Any]] | None:
+        if values is None:
+            return None
+        return [{name: one, under: of_value(each)} for one, each in values.items()]
+
+    return plain
