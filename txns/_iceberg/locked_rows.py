@@ -99,6 +99,7 @@ class LockedRows(ABC):
     catalog: MetastoreCatalog
     _locations: Mapping[Identifier, str]
     _moved: dict[Identifier, _Moved] = field(default_factory=dict)
+    _seen: dict[Identifier, Table] = field(default_factory=dict)
     _written: list[Table] = field(default_factory=list)
     _sent: list[Table] = field(default_factory=list)
     held: bool = field(default=True, kw_only=True)
@@ -114,10 +115,12 @@ class LockedRows(ABC):
         self.at_work()
         if moved := self._moved.get(identifier):
             return moved.now
+        if (known := self._seen.get(identifier)) is not None:
+            return known
         location = self._locations.get(identifier)
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
-        return self._read(identifier, location)
+        return self._seen.setdefault(identifier, self._read(identifier, location))
 
     def has(self, identifier: Identifier) -> bool:
         """Whether there is a table, or is to be."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.io.fileformat import DataFileStatistics, FileFormatFactory
 from pyiceberg.io.pyarrow import (
+    ParquetFormatModel,
     ParquetFormatWriter,
     StatisticsCollector,
     _check_pyarrow_schema_compatible,
@@ -189,10 +190,8 @@ def _one_file(metadata: TableMetadata, df: pa.Table, columns: _Columns, io: File
     name = task.generate_data_file_filename(form.file_extension())
     path = load_location_provider(metadata.location, properties).new_data_location(name)
     output = io.new_output(path)
-    writer = form.create_writer(output, columns.wanted, properties)
-    if type(writer) is ParquetFormatWriter:
-        writer = _PlannedWriter(output, columns.wanted, properties)
-    with writer:
+    made_by = _PlannedWriter if type(form) is ParquetFormatModel else form.create_writer
+    with made_by(output, columns.wanted, properties) as writer:
         writer.write(pa.Table.from_batches(batches))
     return DataFile.from_args(
         content=DataFileContent.DATA,

@@ -94,7 +94,7 @@ def for_applier(
     impossible = next(iter(unmet.values()), "") or fitting_defaults.misfit(theirs, here.updates)
     if impossible and not repaired:  # before a list is written that nobody would need
         raise unfit(ours, impossible)
-    updates = updates_of(theirs, ours, request, now_ms, renumber, unmet)
+    updates = updates_of(theirs, ours, request, now_ms, renumber, unmet, here)
     _refuse_other_specs(theirs, ours, updates, server=server)
     if repaired or any(isinstance(each, _SHAPING) for each in updates):
         made = refuse_unfit(theirs, ours, updates)  # catalogs ask less than those who load it

@@ -114,6 +114,7 @@ def updates_of(
     now_ms: int,
     renumber: Renumber,
     unmet: Collection[TableRequirement] = (),
+    here: CommitTableRequest | None = None,
 ) -> tuple[TableUpdate, ...]:
     """
     Give the updates that carry a logged change out on a table; `replay` without the result.
@@ -126,6 +127,7 @@ def updates_of(
         renumber: For snapshots whose numbers are taken.
         unmet: What the change requires, by the table's ids, and does not find: the table is to go
             by that again.
+        here: The payload by the table's ids, where that is known.
 
     Raises:
         Quarantined: The table lacks what the change stands on.
@@ -138,7 +140,7 @@ def updates_of(
             "the table lacks the snapshot that a logged change stands on: it has been expired, or"
             " the table was set back outside the protocol",
         )
-    updates = by_ids_of(base, logged, request).updates
+    updates = (here or by_ids_of(base, logged, request)).updates
     restored = requirements.restored(base, unmet, updates) if unmet else base
     standing = fitting_defaults.fitting_change(restored, updates)
     # It may have a schema by now that the change adds.
