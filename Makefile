@@ -257,7 +257,7 @@ demo: install .venv-dbt/.installed ## run the daily correction of real flights, 
 # Benchmarks of dbt run where dbt is.
 DBT_BENCHMARKS := $(filter dbt_%,$(NAME))
 .PHONY: bench
-bench: install $(if $(DBT_BENCHMARKS),.venv-dbt/.installed) ## run the benchmarks and write docs/benchmarks.md; one of them: make bench NAME=spark_statements
+bench: install $(if $(DBT_BENCHMARKS),.venv-dbt/.installed) ## run the benchmarks and write docs/benchmarks.md with its plots; one of them: make bench NAME=spark_statements
 	@test -n "$(NAME)" || { echo "error: there is no benchmark in benchmarks/" >&2; exit 1; }
 	for name in $(filter-out $(DBT_BENCHMARKS),$(NAME)); do PYTHONPATH=. $(BIN)/python "benchmarks/$$name.py"; done
 	for name in $(DBT_BENCHMARKS); do .venv-dbt/bin/python "benchmarks/$$name.py"; done

@@ -45,6 +45,8 @@ class Metric:
         low: Lower end of the interval of the median, with 95 % confidence.
         high: Its upper end.
         turns: How many turns it was measured in.
+        points: Of what grows, each size with the median of what came out for it, as a curve shows
+            it; None of anything else.
     """
 
     metric: str
@@ -56,6 +58,7 @@ class Metric:
     low: float
     high: float
     turns: int
+    points: tuple[tuple[int, float], ...] | None = None
 
 
 @dataclass(slots=True)
@@ -145,7 +148,9 @@ def exponent(
         target: What the exponent should be at most.
     """
     slopes = [slope(sizes, turn) for turn in turns]
-    return _metric(metric, slopes, unit="exponent", against=against, target=target)
+    made = _metric(metric, slopes, unit="exponent", against=against, target=target)
+    medians = [statistics.median(values) for values in zip(*turns, strict=True)]
+    return replace(made, points=tuple(zip(sizes, medians, strict=True)))
 
 
 def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
@@ -167,6 +172,13 @@ def single(
     """Return a figure of one run, for orientation; it has neither target nor interval."""
     rounded = round(value, 1)
     return Metric(metric, rounded, unit, None, better, against, rounded, rounded, 1)
+
+
+def is_met(value: float, target: float | None, better: str) -> bool | None:
+    """Say whether a figure meets its target; None if it has none."""
+    if target is None:
+        return None
+    return value <= target if better == "lower" else value >= target
 
 
 def _metric(
@@ -217,10 +229,16 @@ def show(metrics: Sequence[Metric]) -> None:
         print(f"{one.metric:<{width}}  {one.value:7g}  {interval:<18} {target:>7}  {one.unit}")
 
 
+def as_json(metric: Metric) -> dict[str, object]:
+    """Return its fields; points stand there only if it has some."""
+    fields = asdict(metric)
+    return fields if metric.points else {key: fields[key] for key in fields if key != "points"}
+
+
 def write(name: str, metrics: Sequence[Metric]) -> None:
     """Print the figures and write them to results/NAME.json."""
     show(metrics)
     _RESULTS.mkdir(exist_ok=True)
     path = _RESULTS / f"{name}.json"
-    path.write_text(json.dumps([asdict(metric) for metric in metrics], indent=2) + "\n")
+    path.write_text(json.dumps([as_json(metric) for metric in metrics], indent=2) + "\n")
     print(f"\nwritten: {path.relative_to(_RESULTS.parent.parent)}")
