@@ -46,7 +46,7 @@ final class Births {
    * @param logged the change, which no head has yet
    * @param request what carries it out
    * @return false where an applier has to: something is to be applied before, somebody has
-   *     appended, or its row is not locked
+   *     appended, or its row is not locked, or may not be made
    * @throws TxnException Quarantined where no applier could carry it out either: it does not fit on
    *     the table, or somebody has dropped or replaced that, or taken its mark; 40001 where the
    *     name is taken; CorruptLog where the log lacks what the table shows
@@ -91,6 +91,9 @@ final class Births {
       return false;
     }
     places.refuseToApply(table, null, request.updates(), logged.commitTs());
+    if (!head.rows().mayCreate(table)) {
+      return false;
+    }
     real.commit(null, Replay.create(logged, request, clock.nowMs()));
     return true;
   }

@@ -67,6 +67,15 @@ public abstract class LockedRows implements AutoCloseable {
     return has(table) && !unlocked.contains(table);
   }
 
+  /**
+   * Whether who asks has the right to make the row of a table that is not there.
+   *
+   * @throws RuntimeException of the database, which has done nothing
+   */
+  public boolean mayCreate(TableIdentifier table) {
+    return true;
+  }
+
   /** A table's operations, whose {@code current} is null where there is no table. */
   public TableOperations operations(TableIdentifier table) {
     checkLocked();
