@@ -184,6 +184,11 @@ public final class JdbcRows implements Rows {
     }
   }
 
+  @Override
+  public LockedRows lookedAt(TableIdentifier first, Map<TableIdentifier, TableMetadata> tables) {
+    return new LookedAtRows(tables, files(first), known);
+  }
+
   /**
    * Locks rows, and looks for those that it has not got: PostgreSQL locks no row that a policy lets
    * somebody read, and not write, and does not say so.
