@@ -12,6 +12,7 @@ import java.sql.Statement;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.logging.Logger;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -26,6 +27,7 @@ public final class HookedDriver implements Driver {
   private static Hook insert = Update::run;
   private static Hook commit = Update::run;
   private static Hook begin = Update::run;
+  private static final AtomicInteger ASKED = new AtomicInteger();
 
   static {
     try {
@@ -58,6 +60,21 @@ public final class HookedDriver implements Driver {
   public static TxnHandle atomic(Lake lake) {
     TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
     return open(lake, () -> config);
+  }
+
+  /** The same over a catalog with further options. */
+  public static TxnHandle atomic(Lake lake, Map<String, String> more) {
+    Map<String, String> options = options(lake);
+    options.putAll(more);
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options);
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "atomic"));
+    return TxnHandle.open("lake", options, catalog, () -> config, Lake.CLOCK);
+  }
+
+  /** How many statements with values there were of any client. */
+  public static int asked() {
+    return ASKED.get();
   }
 
   /** The protocol over such a catalog. */
@@ -117,6 +134,7 @@ public final class HookedDriver implements Driver {
           if (!name.equals("prepareStatement")) {
             return made;
           }
+          ASKED.incrementAndGet();
           String sql = "" + args[0];
           return sql.startsWith("UPDATE")
               ? changing((PreparedStatement) made, update -> hook.instead(update))

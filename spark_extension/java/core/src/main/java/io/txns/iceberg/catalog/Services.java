@@ -79,7 +79,8 @@ public record Services(
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
     CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups, rows);
     Committer committer =
-        new Committer(config, log, loop, timeline, tables, places, applier, tidier, clock, metrics);
+        new Committer(
+            config, log, loop, timeline, rows, tables, places, applier, tidier, clock, metrics);
     return new Services(
         catalogName,
         delegate,

@@ -2,18 +2,31 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.LockedRows;
+import io.txns.iceberg.meta.Rows;
+import io.txns.iceberg.stage.ChangeBuilder;
+import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
+import java.util.function.Supplier;
+import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -27,16 +40,102 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * others stand in the way, goes into the entry's payload.
  */
 final class Births {
+  private static final TxnLogger LOG = TxnLogger.of(Births.class);
+
+  private final Supplier<Optional<Rows>> rows;
+  private final CommitLog log;
   private final DataTables tables;
   private final AllowedPlaces places;
   private final Applier applier;
   private final TxnClock clock;
 
-  Births(DataTables tables, AllowedPlaces places, Applier applier, TxnClock clock) {
+  /**
+   * @param rows the catalog's; empty where each table has a swap of its own
+   */
+  Births(
+      Supplier<Optional<Rows>> rows,
+      CommitLog log,
+      DataTables tables,
+      AllowedPlaces places,
+      Applier applier,
+      TxnClock clock) {
+    this.rows = rows;
+    this.log = log;
     this.tables = tables;
     this.places = places;
     this.applier = applier;
     this.clock = clock;
+  }
+
+  /**
+   * Write what a swap will need, as far as tables were last seen as they were staged on: nobody is
+   * asked whether they are still so. What is wrong with it, its attempt under the lock tells.
+   *
+   * @param writes those tables of the request that its swap may move with the log
+   */
+  Ahead ahead(CommitRequest request, Map<TableIdentifier, StagedTable> writes) {
+    Head newest = log.newest();
+    if (writes.isEmpty() || !newest.exists()) {
+      return Ahead.NONE;
+    }
+    try {
+      return rows.get().map(all -> ahead(all, newest, request, writes)).orElse(Ahead.NONE);
+    } catch (RuntimeException e) {
+      LOG.debug("nothing is written ahead", e);
+      return Ahead.NONE;
+    }
+  }
+
+  private Ahead ahead(
+      Rows all, Head newest, CommitRequest request, Map<TableIdentifier, StagedTable> writes) {
+    long commitTs = Math.max(clock.nowMs(), newest.upper() + 1);
+    Map<TableIdentifier, TableMetadata> seen = new LinkedHashMap<>();
+    writes.forEach(
+        (table, staged) -> asStaged(staged, newest).ifPresent(at -> seen.put(table, at)));
+    Map<TableIdentifier, Object> changes = new HashMap<>();
+    Map<TableIdentifier, Ahead.Staged> built = new HashMap<>();
+    try (LockedRows looked = all.lookedAt(log.identifier(), seen)) {
+      for (TableIdentifier table : seen.keySet()) {
+        StagedTable staged = writes.get(table);
+        StagedTable.Point point = staged.point();
+        ChangeBuilder.Built change = request.built(staged, commitTs);
+        LoggedChange logged = request.probe(change.change(), commitTs);
+        built.put(table, new Ahead.Staged(point, change));
+        if (strangerOn(seen.get(table), logged).isEmpty()) {
+          places.refuseToApply(table, seen.get(table), change.request().updates(), commitTs);
+          applier.carryOut(
+              logged, looked.operations(table), change.request(), Optional.empty(), false);
+          changes.put(table, key(logged));
+        }
+      }
+      return new Ahead(commitTs, looked.makeReady(changes), built);
+    }
+  }
+
+  /** A table as it was read, where that is what was staged on and the log has no more of it. */
+  private static Optional<TableMetadata> asStaged(StagedTable staged, Head newest) {
+    if (staged.isCreate() || !(staged.real() instanceof BaseMetastoreTableOperations)) {
+      return Optional.empty();
+    }
+    TableMetadata base = staged.base();
+    return Optional.ofNullable(staged.real().current()) // null where it is not created yet
+        .filter(
+            real ->
+                TableMark.of(real).isPresent()
+                    && real.uuid().equals(base.uuid())
+                    && TableMark.applied(real) == TableMark.applied(base)
+                    && Objects.equals(History.mainId(real), History.mainId(base))
+                    && newest.state().bornTs(real.uuid()) <= TableMark.applied(real)
+                    && !isOutstanding(newest, real.uuid(), TableMark.applied(real)));
+  }
+
+  private static Optional<Stranger> strangerOn(TableMetadata base, LoggedChange logged) {
+    return LoggedState.of(base, TableMark.of(base).orElseThrow(), List.of(logged)).stranger();
+  }
+
+  /** What tells a change from all others that may be made of what was staged. */
+  private static Object key(LoggedChange logged) {
+    return List.of(logged.entry().txnId(), logged.commitTs(), logged.change().toSnapshotId());
   }
 
   /**
@@ -45,13 +144,14 @@ final class Births {
    * @param head with the entries that stand before the change in the same swap
    * @param logged the change, which no head has yet
    * @param request what carries it out
+   * @param ahead what was written before
    * @return false where an applier has to: something is to be applied before, somebody has
-   *     appended, or its row is not locked
+   *     appended, or its row is not locked, or may not be made
    * @throws TxnException Quarantined where no applier could carry it out either: it does not fit on
    *     the table, or somebody has dropped or replaced that, or taken its mark; 40001 where the
    *     name is taken; CorruptLog where the log lacks what the table shows
    */
-  boolean bear(Head head, LoggedChange logged, UpdateTableRequest request) {
+  boolean bear(Head head, LoggedChange logged, UpdateTableRequest request, Ahead ahead) {
     TableIdentifier table = logged.change().table();
     TableOperations real = head.rows().operations(table);
     TableMetadata base = real.current();
@@ -64,7 +164,7 @@ final class Births {
     TableMark mark =
         TableMark.of(base).orElseThrow(() -> TxnException.quarantined(table, Stranger.MARK_TAKEN));
     tables.checkMark(table, base, mark, head);
-    Optional<Stranger> stranger = LoggedState.of(base, mark, List.of(logged)).stranger();
+    Optional<Stranger> stranger = strangerOn(base, logged);
     if (stranger.isPresent()) {
       if (!stranger.get().adoptable()) {
         throw stranger.get().quarantined(table);
@@ -73,7 +173,7 @@ final class Births {
     }
     places.refuseToApply(table, base, request.updates(), logged.commitTs());
     boolean isLocked = head.rows().isLocked(table);
-    if (isLocked) {
+    if (isLocked && !head.rows().take(ahead.tables().get(table), key(logged))) {
       applier.carryOut(logged, real, request, Optional.empty(), false);
     }
     return isLocked;
@@ -91,6 +191,9 @@ final class Births {
       return false;
     }
     places.refuseToApply(table, null, request.updates(), logged.commitTs());
+    if (!head.rows().mayCreate(table)) {
+      return false;
+    }
     real.commit(null, Replay.create(logged, request, clock.nowMs()));
     return true;
   }

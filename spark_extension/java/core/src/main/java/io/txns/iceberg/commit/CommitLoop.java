@@ -77,7 +77,7 @@ public final class CommitLoop {
 
   /** Append one entry, exactly once, whose swap moves no table; see below. */
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
-    return append(key, attempt, Map.of());
+    return append(key, attempt, Map.of(), 0);
   }
 
   /**
@@ -85,6 +85,8 @@ public final class CommitLoop {
    *
    * @param tables those that its swap may move with the log, as they were staged; they stand still
    *     at an attempt whose head has {@code rows}
+   * @param proposedTs the {@code commit_ts} that it is to have, in ms, if the log is below; 0 for
+   *     the time that it is
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
    * @throws TxnException what {@code attempt} throws, 40001 under a caller's own id also for tries
@@ -96,15 +98,19 @@ public final class CommitLoop {
    *     again
    */
   Entry append(
-      CommitGroup.Key key, CommitGroup.Attempt attempt, Map<TableIdentifier, StagedTable> tables) {
+      CommitGroup.Key key,
+      CommitGroup.Attempt attempt,
+      Map<TableIdentifier, StagedTable> tables,
+      long proposedTs) {
     CommitGroup group = groups.apply(log.uuid());
     bounds.keep(group.tries());
     // Who took the time that it is when its rows are locked would overtake all who wait behind.
-    long proposedTs = rows.get().isEmpty() ? 0 : clock.nowMs();
+    boolean isToPropose = proposedTs == 0 && rows.get().isPresent();
+    long queuedTs = isToPropose ? clock.nowMs() : proposedTs;
     CommitGroup.Member member =
-        appended(group, new CommitGroup.Member(key, attempt, tables, proposedTs));
+        appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs));
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
-      member = appended(group, new CommitGroup.Member(key, attempt, tables, proposedTs));
+      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs));
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());

@@ -43,12 +43,14 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
    * Append an entry; note how long its attempts took, and what validated them.
    *
    * @param tables those that its swap may move with the log
+   * @param proposedTs see {@link CommitLoop#append}
    */
   Entry append(
       CommitLoop loop,
       CommitGroup.Key key,
       CommitGroup.Attempt attempt,
-      Map<TableIdentifier, StagedTable> tables) {
+      Map<TableIdentifier, StagedTable> tables,
+      long proposedTs) {
     AtomicLong attempts = new AtomicLong();
     AtomicLong validatingMs = new AtomicLong();
     LogFields validates = LogFields.of(key.txnId()).in(Phase.VALIDATE); // in another's thread
@@ -65,7 +67,7 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
         };
     long beganMs = clock.nowMs();
     try {
-      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured, tables));
+      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured, tables, proposedTs));
     } finally {
       took(Phase.SWAP, beganMs + validatingMs.get());
       to.count(Count.RETRIED, Math.max(0, attempts.get() - 1));

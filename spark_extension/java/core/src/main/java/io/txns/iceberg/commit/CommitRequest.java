@@ -1,11 +1,16 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -39,4 +44,28 @@ public record CommitRequest(
     Consumer<LogState> judge) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
+
+  /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
+  ChangeBuilder.Built built(StagedTable staged, long commitTs) {
+    return ChangeBuilder.build(staged, key.txnId(), commitTs, marks);
+  }
+
+  /** A change of its entry, which is not made yet; {@code commitTs} in ms. */
+  LoggedChange probe(Change change, long commitTs) {
+    Entry entry =
+        new Entry(
+            kind,
+            commitTs,
+            0,
+            commitTs,
+            0,
+            readTs,
+            key.txnId(),
+            isolation,
+            "",
+            "",
+            List.of(change),
+            Entry.Payload.NONE);
+    return new LoggedChange(entry, change);
+  }
 }

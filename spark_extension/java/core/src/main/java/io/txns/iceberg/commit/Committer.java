@@ -17,6 +17,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.Rows;
 import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.Leftovers;
@@ -54,6 +55,7 @@ public final class Committer {
   private final Applier applier;
   private final Tidier tidier;
   private final TxnClock clock;
+  private final Births births;
   private final Validation validation;
   private final CommitMetrics metrics;
 
@@ -62,6 +64,7 @@ public final class Committer {
       CommitLog log,
       CommitLoop loop,
       Timeline timeline,
+      Supplier<Optional<Rows>> rows,
       DataTables tables,
       AllowedPlaces places,
       Applier applier,
@@ -71,7 +74,7 @@ public final class Committer {
     this.config = config;
     this.log = log;
     this.loop = loop;
-    Births births = new Births(tables, places, applier, clock);
+    this.births = new Births(rows, log, tables, places, applier, clock);
     this.validation = new Validation(config, log, timeline, tables, places, clock, births);
     this.tables = tables;
     this.applier = applier;
@@ -115,6 +118,8 @@ public final class Committer {
   private Entry append(CommitRequest request) {
     Optional<TxnException> refusal = prepare(request);
     Leftovers leftovers = request.leftovers();
+    Map<TableIdentifier, StagedTable> movable = movable(request);
+    Ahead ahead = refusal.isPresent() ? Ahead.NONE : births.ahead(request, movable);
     try {
       return metrics.append(
           loop,
@@ -123,14 +128,17 @@ public final class Committer {
             if (refusal.isPresent()) {
               throw refusal.get();
             }
-            return validation.entry(request, head, commitTs);
+            return validation.entry(request, head, commitTs, ahead);
           },
-          movable(request));
+          movable,
+          ahead.commitTs());
     } catch (RuntimeException e) {
       if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());
       }
       throw e;
+    } finally {
+      ahead.end();
     }
   }
 

@@ -20,7 +20,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -65,17 +64,14 @@ final class Drafts {
       List<CommitGroup.Member> members, Head head, TableIdentifier log, TxnClock clock) {
     Drafts drafts = new Drafts(head, log, clock);
     for (CommitGroup.Member member : members) {
-      Map<TableIdentifier, TableMetadata> before =
-          head.rows() == null ? Map.of() : head.rows().soFar();
+      Runnable backToBefore = head.rows() == null ? () -> {} : head.rows().soFar();
       try {
         drafts.entries.put(member, drafts.draft(member));
       } catch (RuntimeException e) {
         if (Thread.currentThread().isInterrupted()) {
           throw e;
         }
-        if (head.rows() != null) {
-          head.rows().backTo(before);
-        }
+        backToBefore.run();
         drafts.refuse(member, e);
       }
     }

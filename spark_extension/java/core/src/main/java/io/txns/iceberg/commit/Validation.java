@@ -85,15 +85,16 @@ final class Validation {
   /**
    * Make the entry that follows a head.
    *
+   * @param ahead what was written for it before
    * @throws TxnException 40001, 25P04, or what else refuses it there; it is not committed
    */
-  Entry entry(CommitRequest request, Head head, long commitTs) {
+  Entry entry(CommitRequest request, Head head, long commitTs, Ahead ahead) {
     refuseOld(request, head.state());
     request.judge().accept(head.state());
     Leftovers leftovers = request.leftovers();
     Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
     refuseVoid(request, head);
-    return entry(request, head, commitTs, writes, leftovers);
+    return entry(request, head, commitTs, writes, ahead);
   }
 
   private void refuseOld(CommitRequest request, LogState state) {
@@ -241,23 +242,23 @@ final class Validation {
       Head head,
       long commitTs,
       Map<TableIdentifier, StagedTable> writes,
-      Leftovers leftovers) {
+      Ahead ahead) {
     Limits.checkTables(writes.size());
     List<Change> changes = new ArrayList<>();
     List<UpdateTableRequest> requests = new ArrayList<>();
     for (StagedTable staged : writes.values()) {
       ChangeBuilder.Built built =
-          ChangeBuilder.build(staged, request.key().txnId(), commitTs, request.marks());
-      LoggedChange logged = probe(built.change(), commitTs, request);
+          ahead.changeOf(staged, commitTs).orElseGet(() -> request.built(staged, commitTs));
+      LoggedChange logged = request.probe(built.change(), commitTs);
       checkFits(staged, built, logged, request);
-      if (isBorn(request, head, logged, built)) {
+      if (isBorn(request, head, logged, built, ahead)) {
         changes.add(built.change().born());
       } else {
         changes.add(built.change());
         requests.add(built.request());
       }
     }
-    Entry.Payload payload = stored(request, head, requests, leftovers);
+    Entry.Payload payload = stored(request, head, requests, request.leftovers());
     return new Entry(
         request.kind(),
         commitTs,
@@ -275,12 +276,16 @@ final class Validation {
 
   /** Whether the swap of the entry itself is to move a table: its row says so from then on. */
   private boolean isBorn(
-      CommitRequest request, Head head, LoggedChange logged, ChangeBuilder.Built built) {
+      CommitRequest request,
+      Head head,
+      LoggedChange logged,
+      ChangeBuilder.Built built,
+      Ahead ahead) {
     return request.kind() == EntryKind.COMMIT
         && head.rows() != null
         && head.rows().has(logged.change().table())
         && config.get().movesTables(head.state().settings())
-        && births.bear(head, logged, built.request());
+        && births.bear(head, logged, built.request(), ahead);
   }
 
   private Entry.Payload stored(
@@ -291,25 +296,6 @@ final class Validation {
     String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
     Limits.checkPayload(json);
     return leftovers.store(head, request.key().txnId(), json, clock.nowMs());
-  }
-
-  /** A change of an entry that is not made yet. */
-  private static LoggedChange probe(Change change, long commitTs, CommitRequest request) {
-    Entry entry =
-        new Entry(
-            request.kind(),
-            commitTs,
-            0,
-            commitTs,
-            0,
-            request.readTs(),
-            request.key().txnId(),
-            request.isolation(),
-            "",
-            "",
-            List.of(change),
-            Entry.Payload.NONE);
-    return new LoggedChange(entry, change);
   }
 
   /** What nobody would carry out must not enter the log. */

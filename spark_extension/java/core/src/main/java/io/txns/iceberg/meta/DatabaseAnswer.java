@@ -16,6 +16,9 @@ public final class DatabaseAnswer {
   /** SQLSTATEs of a database that does not let somebody write: login, read-only, privilege. */
   private static final Set<String> REFUSING = Set.of("28000", "28P01", "25006", "42501");
 
+  /** What one says to who has not the right to do something. */
+  private static final String DENIED = "42501";
+
   /** What a database says that has no room on its disk, and has undone what it was asked for. */
   private static final String DISK_FULL = "53100";
 
@@ -50,6 +53,11 @@ public final class DatabaseAnswer {
             told ->
                 DISK_FULL.equals(told.getSQLState())
                     || ("" + told.getMessage()).contains(SQLITE_FULL));
+  }
+
+  /** Whether it has refused somebody for want of a right. */
+  static boolean isDenied(SQLException told) {
+    return DENIED.equals(told.getSQLState());
   }
 
   /** Whether others held a lock for too long. */

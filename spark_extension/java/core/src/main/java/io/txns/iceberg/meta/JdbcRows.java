@@ -1,14 +1,11 @@
 package io.txns.iceberg.meta;
 
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnLogger;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.SQLIntegrityConstraintViolationException;
 import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -27,7 +24,6 @@ import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -44,12 +40,8 @@ import org.apache.iceberg.jdbc.UncheckedSQLException;
  * that.
  */
 public final class JdbcRows implements Rows {
-  private static final TxnLogger LOG = TxnLogger.of(JdbcRows.class);
-  private static final String TABLES = "iceberg_tables";
+  static final String TABLES = "iceberg_tables";
   private static final String TYPE = "iceberg_type";
-
-  /** After how long it says so who is at work under a lock. */
-  private static final long SILENT_MS = 2_000;
 
   /** More of them are closed when they are let go of: a process leads few swaps at once. */
   private static final int IDLE = 1;
@@ -62,7 +54,7 @@ public final class JdbcRows implements Rows {
   private volatile FileIO io;
 
   /** How a database begins a transaction, and how it compares pairs. */
-  private enum Dialect {
+  enum Dialect {
     POSTGRESQL(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s';"
             + " SET LOCAL idle_in_transaction_session_timeout = '8s'",
@@ -77,9 +69,6 @@ public final class JdbcRows implements Rows {
     private final String lock;
     private final int together;
 
-    /**
-     * @param together how many rows one statement moves: who is asked has to be waited for
-     */
     Dialect(String begin, String pairs, String lock, int together) {
       this.begin = begin;
       this.pairs = pairs;
@@ -93,7 +82,17 @@ public final class JdbcRows implements Rows {
    *
    * @param hasTypes whether views are in the same table, and told by a column
    */
-  private record Database(Dialect dialect, boolean hasTypes) {
+  record Database(Dialect dialect, boolean hasTypes) {
+    /** Whether it locks each row by itself, and lets each role do other things to it. */
+    boolean hasLocksOfRows() {
+      return !dialect.lock.isEmpty();
+    }
+
+    /** How many rows one statement moves: who is asked has to be waited for. */
+    int together() {
+      return dialect.together;
+    }
+
     /** Empty for one that does not change several rows in one transaction as it is meant here. */
     static Optional<Database> of(Connection connection) throws SQLException {
       DatabaseMetaData about = connection.getMetaData();
@@ -185,6 +184,11 @@ public final class JdbcRows implements Rows {
     }
   }
 
+  @Override
+  public LockedRows lookedAt(TableIdentifier first, Map<TableIdentifier, TableMetadata> tables) {
+    return new LookedAtRows(tables, files(first), known);
+  }
+
   /**
    * Locks rows, and looks for those that it has not got: PostgreSQL locks no row that a policy lets
    * somebody read, and not write, and does not say so.
@@ -197,7 +201,9 @@ public final class JdbcRows implements Rows {
     Set<TableIdentifier> missing = new LinkedHashSet<>(tables);
     missing.removeAll(located.keySet());
     Map<TableIdentifier, String> unlocked =
-        missing.isEmpty() || lock.isEmpty() ? Map.of() : located(connection, first, missing, "");
+        missing.isEmpty() || !database.hasLocksOfRows()
+            ? Map.of()
+            : located(connection, first, missing, "");
     if (unlocked.containsKey(first)) {
       throw TxnException.invalidUsage(
           "42501",
@@ -208,7 +214,7 @@ public final class JdbcRows implements Rows {
               + "`");
     }
     located.putAll(unlocked);
-    return new LockedJdbcRows(tables, located, unlocked.keySet(), files, connection);
+    return new LockedJdbcRows(this, tables, located, unlocked.keySet(), files, connection);
   }
 
   @Override
@@ -222,6 +228,19 @@ public final class JdbcRows implements Rows {
     while ((connection = idle.poll()) != null) {
       closeQuietly(connection);
     }
+  }
+
+  /** What has been read of files, be it under a lock or not. */
+  KnownMetadata known() {
+    return known;
+  }
+
+  Database database() {
+    return database;
+  }
+
+  String catalogName() {
+    return catalog.name();
   }
 
   /**
@@ -268,7 +287,7 @@ public final class JdbcRows implements Rows {
     }
   }
 
-  private static void run(Connection connection, String sql) throws SQLException {
+  static void run(Connection connection, String sql) throws SQLException {
     try (Statement statement = connection.createStatement()) {
       statement.execute(sql);
     }
@@ -303,7 +322,7 @@ public final class JdbcRows implements Rows {
     return located;
   }
 
-  private static PreparedStatement prepared(Connection connection, String sql, List<String> values)
+  static PreparedStatement prepared(Connection connection, String sql, List<String> values)
       throws SQLException {
     PreparedStatement statement = connection.prepareStatement(sql);
     for (int number = 1; number <= values.size(); number++) {
@@ -313,11 +332,11 @@ public final class JdbcRows implements Rows {
   }
 
   /** What a table's row is found by, as Iceberg writes it. */
-  private static List<String> key(TableIdentifier table) {
+  static List<String> key(TableIdentifier table) {
     return List.of(String.join(".", table.namespace().levels()), table.name());
   }
 
-  private static RuntimeException failure(SQLException e, TableIdentifier table) {
+  static RuntimeException failure(SQLException e, TableIdentifier table) {
     if (DatabaseAnswer.isBusy(e)) {
       return new RowsBusyException(e, "others hold the rows of %s, or of a table with it", table);
     }
@@ -328,7 +347,7 @@ public final class JdbcRows implements Rows {
   }
 
   /** End what was begun, and keep the connection for others where that is known to be done. */
-  private void rollBack(Connection connection) {
+  void rollBack(Connection connection) {
     try {
       run(connection, "ROLLBACK");
     } catch (SQLException | RuntimeException e) {
@@ -338,7 +357,7 @@ public final class JdbcRows implements Rows {
     letGo(connection);
   }
 
-  private void letGo(Connection connection) {
+  void letGo(Connection connection) {
     if (idle.size() < IDLE) {
       idle.push(connection);
     } else {
@@ -346,7 +365,7 @@ public final class JdbcRows implements Rows {
     }
   }
 
-  private static void closeQuietly(Connection connection) {
+  static void closeQuietly(Connection connection) {
     Cleaning.of(
         "a connection",
         () -> {
@@ -356,140 +375,5 @@ public final class JdbcRows implements Rows {
             throw new UncheckedSQLException(e, "Failed to close connection");
           }
         });
-  }
-
-  /** Of one connection, in a transaction of its database. */
-  private final class LockedJdbcRows extends LockedRows {
-    private final Connection connection;
-    private boolean isSent;
-    private boolean isCommitted;
-    private long saidAtMs = TxnClock.system().elapsedMs();
-
-    private LockedJdbcRows(
-        Set<TableIdentifier> tables,
-        Map<TableIdentifier, String> located,
-        Set<TableIdentifier> unlocked,
-        FileIO files,
-        Connection connection) {
-      super(tables, located, unlocked, files, known);
-      this.connection = connection;
-    }
-
-    @Override
-    public void atWork() {
-      if (TxnClock.system().elapsedMs() - saidAtMs < SILENT_MS) {
-        return;
-      }
-      try {
-        run(connection, "SELECT 1");
-      } catch (SQLException e) {
-        LOG.debug("the next request tells", e);
-      }
-      saidAtMs = TxnClock.system().elapsedMs();
-    }
-
-    @Override
-    protected void move(List<Moved> moves) {
-      for (Moved moved : moves) {
-        if (moved.from() == null) {
-          insert(moved);
-        }
-      }
-      List<Moved> there = moves.stream().filter(moved -> moved.from() != null).toList();
-      int together = database.dialect().together;
-      for (int start = 0; start < there.size(); start += together) {
-        update(there.subList(start, Math.min(there.size(), start + together)));
-      }
-    }
-
-    private void insert(Moved moved) {
-      String columns = "catalog_name, table_namespace, table_name, metadata_location";
-      String sql =
-          database.hasTypes()
-              ? "INSERT INTO iceberg_tables (" + columns + ", iceberg_type) VALUES (?, ?, ?, ?, ?)"
-              : "INSERT INTO iceberg_tables (" + columns + ") VALUES (?, ?, ?, ?)";
-      List<String> values = new ArrayList<>(List.of(catalog.name()));
-      values.addAll(key(moved.table()));
-      values.add(moved.to());
-      if (database.hasTypes()) {
-        values.add("TABLE");
-      }
-      try (PreparedStatement statement = prepared(connection, sql, values)) {
-        statement.executeUpdate();
-      } catch (SQLException e) {
-        if (isTaken(e)) {
-          throw new CommitFailedException(e, "somebody has taken the name: %s", moved.table());
-        }
-        throw failure(e, moved.table());
-      }
-    }
-
-    private void update(List<Moved> moves) {
-      List<String> values = new ArrayList<>();
-      String sql = moves.size() == 1 ? updateOf(moves.get(0), values) : updateOf(moves, values);
-      TableIdentifier first = moves.get(0).table();
-      try (PreparedStatement statement = prepared(connection, sql, values)) {
-        if (statement.executeUpdate() != moves.size()) {
-          List<TableIdentifier> names = moves.stream().map(Moved::table).toList();
-          throw new CommitFailedException("a table has moved: %s", names);
-        }
-      } catch (SQLException e) {
-        throw failure(e, first);
-      }
-    }
-
-    private String updateOf(Moved moved, List<String> values) {
-      values.addAll(List.of(moved.to(), moved.from(), catalog.name()));
-      values.addAll(key(moved.table()));
-      values.add(moved.from());
-      return "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
-          + " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
-          + " AND metadata_location = ?";
-    }
-
-    private String updateOf(List<Moved> moves, List<String> values) {
-      for (Moved moved : moves) {
-        values.addAll(key(moved.table()));
-        values.addAll(List.of(moved.from(), moved.to()));
-      }
-      values.add(catalog.name());
-      return "UPDATE iceberg_tables SET metadata_location = moved.there,"
-          + " previous_metadata_location = moved.here FROM (VALUES "
-          + String.join(", ", Collections.nCopies(moves.size(), "(?, ?, ?, ?)"))
-          + ") AS moved (namespace, name, here, there) WHERE catalog_name = ?"
-          + " AND table_namespace = moved.namespace AND table_name = moved.name"
-          + " AND metadata_location = moved.here";
-    }
-
-    @Override
-    protected void send() {
-      isSent = true;
-      try {
-        run(connection, "COMMIT");
-        isCommitted = true;
-      } catch (SQLException e) {
-        RuntimeException failure = failure(e, TableIdentifier.of(TABLES));
-        isSent = !(failure instanceof RowsBusyException);
-        throw failure;
-      }
-    }
-
-    @Override
-    protected void end() {
-      if (isCommitted) {
-        letGo(connection);
-      } else if (isSent) {
-        closeQuietly(connection); // nobody knows what it is in
-      } else {
-        rollBack(connection);
-      }
-    }
-  }
-
-  /** Whether there is a row of that key, as Iceberg's catalog tells it. */
-  private static boolean isTaken(SQLException e) {
-    return e instanceof SQLIntegrityConstraintViolationException
-        || "23505".equals(e.getSQLState())
-        || ("" + e.getMessage()).contains("constraint failed");
   }
 }

@@ -67,6 +67,15 @@ public abstract class LockedRows implements AutoCloseable {
     return has(table) && !unlocked.contains(table);
   }
 
+  /**
+   * Whether who asks has the right to make the row of a table that is not there.
+   *
+   * @throws RuntimeException of the database, which has done nothing
+   */
+  public boolean mayCreate(TableIdentifier table) {
+    return true;
+  }
+
   /** A table's operations, whose {@code current} is null where there is no table. */
   public TableOperations operations(TableIdentifier table) {
     checkLocked();
@@ -78,16 +87,43 @@ public abstract class LockedRows implements AutoCloseable {
     return operations;
   }
 
-  /** What has been said until now, to come back to. */
-  public Map<TableIdentifier, TableMetadata> soFar() {
-    Map<TableIdentifier, TableMetadata> said = new HashMap<>();
+  /** What has been said until now; to run it is to forget what has been said since. */
+  public Runnable soFar() {
+    Map<TableIdentifier, RowOperations.Said> said = new HashMap<>();
     rows.forEach((table, row) -> said.put(table, row.said()));
-    return said;
+    return () -> said.forEach((table, before) -> rows.get(table).say(before));
   }
 
-  /** Forget what has been said since. */
-  public void backTo(Map<TableIdentifier, TableMetadata> before) {
-    rows.forEach((table, row) -> row.say(before.get(table)));
+  /**
+   * Let a table become what was made ready of it for a change, if its row still fits.
+   *
+   * @param ready null for nothing
+   * @return false where it is to be made now
+   */
+  public boolean take(Ready ready, Object change) {
+    checkLocked();
+    return ready != null
+        && ready.isFor(change)
+        && isLocked(ready.table())
+        && rows.get(ready.table()).take(ready);
+  }
+
+  /**
+   * Write the new metadata of tables of which something was said; no row moves.
+   *
+   * @param changes say of which change each is made
+   */
+  public Map<TableIdentifier, Ready> makeReady(Map<TableIdentifier, Object> changes) {
+    Map<TableIdentifier, Ready> ready = new LinkedHashMap<>();
+    said()
+        .forEach(
+            (table, row) -> {
+              String file = row.write();
+              written.add(new Moved(table, row.location(), file));
+              ready.put(table, row.ready(file, changes.get(table)));
+            });
+    written = new ArrayList<>(); // theirs who have them, and not to be undone here
+    return ready;
   }
 
   /**
@@ -99,10 +135,21 @@ public abstract class LockedRows implements AutoCloseable {
     checkLocked();
     for (Map.Entry<TableIdentifier, RowOperations> row : said().entrySet()) {
       atWork();
-      RowOperations operations = row.getValue();
-      written.add(new Moved(row.getKey(), operations.location(), operations.write()));
+      written.add(new Moved(row.getKey(), row.getValue().location(), file(row.getValue())));
     }
     move(written);
+  }
+
+  /** The file of what was said, which is the swap's from then on. */
+  private static String file(RowOperations row) {
+    Ready ready = row.said().ready();
+    if (ready == null) {
+      return row.write();
+    }
+    if (!ready.take()) {
+      throw new CommitFailedException("what was written ahead is gone: %s", ready.table());
+    }
+    return ready.file();
   }
 
   /**
@@ -172,7 +219,7 @@ public abstract class LockedRows implements AutoCloseable {
     rows.keySet().forEach(table -> named.put(table.toString(), table));
     Map<TableIdentifier, RowOperations> said = new LinkedHashMap<>();
     for (TableIdentifier table : named.values()) {
-      if (rows.get(table).said() != null) {
+      if (rows.get(table).isSaid()) {
         said.put(table, rows.get(table));
       }
     }

@@ -20,7 +20,17 @@ final class RowOperations extends BaseMetastoreTableOperations {
   private final FileIO io;
   private final String location;
   private final KnownMetadata known;
-  private TableMetadata said;
+  private Said said = Said.NOTHING;
+
+  /**
+   * What is to become of the table.
+   *
+   * @param metadata null for nothing
+   * @param ready that where it is written already; else null
+   */
+  record Said(TableMetadata metadata, Ready ready) {
+    private static final Said NOTHING = new Said(null, null);
+  }
 
   /**
    * @param location the file that the row names; null where there is no row
@@ -47,14 +57,28 @@ final class RowOperations extends BaseMetastoreTableOperations {
     return location;
   }
 
-  /** What is to become of the table; null for nothing. */
-  TableMetadata said() {
+  Said said() {
     return said;
   }
 
+  boolean isSaid() {
+    return said.metadata() != null;
+  }
+
   /** Go back to what was said before. */
-  void say(TableMetadata metadata) {
-    said = metadata;
+  void say(Said before) {
+    said = before;
+  }
+
+  /**
+   * Let the table become what was made ready of it, if its row still fits, and nothing was said.
+   */
+  boolean take(Ready ready) {
+    if (isSaid() || !ready.from().equals(location)) {
+      return false;
+    }
+    said = new Said(ready.said(), ready);
+    return true;
   }
 
   /** The table as its row has it; null where there is none. */
@@ -64,19 +88,21 @@ final class RowOperations extends BaseMetastoreTableOperations {
 
   @Override
   public TableMetadata current() {
-    if (said == null) {
+    if (!isSaid()) {
       return super.current();
     }
-    if (!said.changes().isEmpty()) {
+    TableMetadata metadata = said.metadata();
+    if (!metadata.changes().isEmpty()) {
       // What follows is a change of its own, in the table's history, too.
-      said = TableMetadataParser.fromJson(null, TableMetadataParser.toJson(said));
+      metadata = TableMetadataParser.fromJson(null, TableMetadataParser.toJson(metadata));
+      said = new Said(metadata, said.ready());
     }
-    return said;
+    return metadata;
   }
 
   @Override
   public TableMetadata refresh() {
-    return said == null ? super.refresh() : current();
+    return isSaid() ? current() : super.refresh();
   }
 
   @Override
@@ -96,17 +122,25 @@ final class RowOperations extends BaseMetastoreTableOperations {
       }
       throw new CommitFailedException("Cannot commit: stale table metadata");
     }
-    said = metadata;
+    said = new Said(metadata, null);
   }
 
   /** Write the file of what was said, as Iceberg's operations do; gives where it is. */
   String write() {
     stored(); // whose number the new one follows
-    return writeNewMetadata(said, currentVersion() + 1);
+    return writeNewMetadata(said.metadata(), currentVersion() + 1);
+  }
+
+  /** What was said, in a file that somebody may take. */
+  Ready ready(String file, Object change) {
+    return new Ready(table, location, said.metadata(), file, change, io);
   }
 
   /** What was said, as it is in a file. */
   TableMetadata made(String file) {
-    return TableMetadata.buildFrom(said).discardChanges().withMetadataLocation(file).build();
+    return TableMetadata.buildFrom(said.metadata())
+        .discardChanges()
+        .withMetadataLocation(file)
+        .build();
   }
 }

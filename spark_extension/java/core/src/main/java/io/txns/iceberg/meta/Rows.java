@@ -2,6 +2,7 @@ package io.txns.iceberg.meta;
 
 import java.io.Closeable;
 import java.util.Collection;
+import java.util.Map;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -16,6 +17,13 @@ public interface Rows extends Closeable {
    * @throws RowsBusyException others held them for too long
    */
   LockedRows locked(TableIdentifier first, Collection<TableIdentifier> others);
+
+  /**
+   * Tables as they were read, which others may move meanwhile; nobody is asked for them.
+   *
+   * @param first a table of the catalog, whose files are reached as theirs are
+   */
+  LockedRows lookedAt(TableIdentifier first, Map<TableIdentifier, TableMetadata> tables);
 
   /** What has been read of a file already, elsewhere: it is not read again under a lock. */
   void known(TableMetadata metadata);

@@ -41,7 +41,7 @@ public final class StagedTable {
    *
    * @param appended whether appends alone have made the changes
    */
-  record Point(TableMetadata current, List<MetadataUpdate> changes, boolean appended) {}
+  public record Point(TableMetadata current, List<MetadataUpdate> changes, boolean appended) {}
 
   /**
    * @param real the operations of the table in the delegate; held, because some catalogs close a
@@ -117,7 +117,8 @@ public final class StagedTable {
     return point.changes();
   }
 
-  Point point() {
+  /** What it is now: the same object for as long as nothing more is staged on it. */
+  public Point point() {
     return point;
   }
 

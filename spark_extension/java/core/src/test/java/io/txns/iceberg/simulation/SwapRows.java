@@ -2,6 +2,7 @@ package io.txns.iceberg.simulation;
 
 import io.txns.iceberg.meta.KnownMetadata;
 import io.txns.iceberg.meta.LockedRows;
+import io.txns.iceberg.meta.LookedAtRows;
 import io.txns.iceberg.meta.Rows;
 import java.sql.SQLNonTransientConnectionException;
 import java.util.ArrayList;
@@ -43,6 +44,11 @@ final class SwapRows implements Rows {
     } catch (StepFailed e) {
       throw failed(e);
     }
+  }
+
+  @Override
+  public LockedRows lookedAt(TableIdentifier first, Map<TableIdentifier, TableMetadata> tables) {
+    return new LookedAtRows(tables, io, known);
   }
 
   @Override
