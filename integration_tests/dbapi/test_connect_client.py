@@ -153,7 +153,7 @@ spark.sql("INSERT INTO {table} VALUES (3, 0)").collect()
 try:
     run("first").awaitTermination()
 except Exception as error:
-    print("needs a session of its own" in str(error))
+    print("needs a session of its own" in str(error) or error)
 print(spark.sql("COMMIT").collect()[0].state)
 """,
         tmp_path,
