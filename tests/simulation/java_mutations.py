@@ -35,7 +35,7 @@ NOT_IN_JAVA = {
     "applied_over_a_recovery": "none yet: of Python's no 25 seeds notice it, either",
     **dict.fromkeys(
         (each.__name__ for each in mutations.OF_BIRTHS),
-        "none yet: AtomicTest holds the rules, and Java writes nothing ahead",
+        "none yet: AtomicTest and AheadTest hold the rules",
     ),
 }
 """Python's that Java's core does not have, and why."""
