@@ -29,21 +29,22 @@ final class LockedJdbcRows extends LockedRows {
 
   private static final String BACK = "ROLLBACK TO SAVEPOINT creation";
 
-  private final JdbcRows owner;
+  private final JdbcDatabase database;
   private final Connection connection;
   private boolean isSent;
   private boolean isCommitted;
   private long saidAtMs = TxnClock.system().elapsedMs();
 
   LockedJdbcRows(
-      JdbcRows owner,
+      JdbcDatabase database,
+      KnownMetadata known,
       Set<TableIdentifier> tables,
       Map<TableIdentifier, String> located,
       Set<TableIdentifier> unlocked,
       FileIO files,
       Connection connection) {
-    super(tables, located, unlocked, files, owner.known());
-    this.owner = owner;
+    super(tables, located, unlocked, files, known);
+    this.database = database;
     this.connection = connection;
   }
 
@@ -53,7 +54,7 @@ final class LockedJdbcRows extends LockedRows {
       return;
     }
     try {
-      JdbcRows.run(connection, "SELECT 1");
+      JdbcDatabase.run(connection, "SELECT 1");
     } catch (SQLException e) {
       LOG.debug("the next request tells", e);
     }
@@ -68,7 +69,7 @@ final class LockedJdbcRows extends LockedRows {
       }
     }
     List<Moved> there = moves.stream().filter(moved -> moved.from() != null).toList();
-    int together = owner.database().together();
+    int together = database.together();
     for (int start = 0; start < there.size(); start += together) {
       update(there.subList(start, Math.min(there.size(), start + together)));
     }
@@ -81,7 +82,7 @@ final class LockedJdbcRows extends LockedRows {
       if (isTaken(e)) {
         throw new CommitFailedException(e, "somebody has taken the name: %s", moved.table());
       }
-      throw JdbcRows.failure(e, moved.table());
+      throw JdbcDatabase.failure(e, moved.table());
     }
   }
 
@@ -91,7 +92,7 @@ final class LockedJdbcRows extends LockedRows {
    */
   @Override
   public boolean mayCreate(TableIdentifier table) {
-    if (!owner.database().hasLocksOfRows()) {
+    if (!database.hasLocksOfRows()) {
       return true;
     }
     Moved row = new Moved(table, null, "");
@@ -102,43 +103,43 @@ final class LockedJdbcRows extends LockedRows {
         statement.execute();
         return true;
       } catch (SQLException e) {
-        JdbcRows.run(connection, BACK);
+        JdbcDatabase.run(connection, BACK);
         return !DatabaseAnswer.isDenied(e);
       }
     } catch (SQLException e) {
-      throw JdbcRows.failure(e, table);
+      throw JdbcDatabase.failure(e, table);
     }
   }
 
   private PreparedStatement prepared(String insert, Moved moved) throws SQLException {
-    boolean hasTypes = owner.database().hasTypes();
-    List<String> values = new ArrayList<>(List.of(owner.catalogName()));
-    values.addAll(JdbcRows.key(moved.table()));
+    boolean hasTypes = database.hasTypes();
+    List<String> values = new ArrayList<>(List.of(database.catalogName()));
+    values.addAll(JdbcDatabase.key(moved.table()));
     values.add(moved.to());
     if (hasTypes) {
       values.add("TABLE");
     }
     String sql = String.format(insert, hasTypes ? ", iceberg_type" : "", hasTypes ? ", ?" : "");
-    return JdbcRows.prepared(connection, sql, values);
+    return JdbcDatabase.prepared(connection, sql, values);
   }
 
   private void update(List<Moved> moves) {
     List<String> values = new ArrayList<>();
     String sql = moves.size() == 1 ? updateOf(moves.get(0), values) : updateOf(moves, values);
     TableIdentifier first = moves.get(0).table();
-    try (PreparedStatement statement = JdbcRows.prepared(connection, sql, values)) {
+    try (PreparedStatement statement = JdbcDatabase.prepared(connection, sql, values)) {
       if (statement.executeUpdate() != moves.size()) {
         List<TableIdentifier> names = moves.stream().map(Moved::table).toList();
         throw new CommitFailedException("a table has moved: %s", names);
       }
     } catch (SQLException e) {
-      throw JdbcRows.failure(e, first);
+      throw JdbcDatabase.failure(e, first);
     }
   }
 
   private String updateOf(Moved moved, List<String> values) {
-    values.addAll(List.of(moved.to(), moved.from(), owner.catalogName()));
-    values.addAll(JdbcRows.key(moved.table()));
+    values.addAll(List.of(moved.to(), moved.from(), database.catalogName()));
+    values.addAll(JdbcDatabase.key(moved.table()));
     values.add(moved.from());
     return "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"
         + " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
@@ -147,10 +148,10 @@ final class LockedJdbcRows extends LockedRows {
 
   private String updateOf(List<Moved> moves, List<String> values) {
     for (Moved moved : moves) {
-      values.addAll(JdbcRows.key(moved.table()));
+      values.addAll(JdbcDatabase.key(moved.table()));
       values.addAll(List.of(moved.from(), moved.to()));
     }
-    values.add(owner.catalogName());
+    values.add(database.catalogName());
     return "UPDATE iceberg_tables SET metadata_location = moved.there,"
         + " previous_metadata_location = moved.here FROM (VALUES "
         + String.join(", ", Collections.nCopies(moves.size(), "(?, ?, ?, ?)"))
@@ -163,10 +164,10 @@ final class LockedJdbcRows extends LockedRows {
   protected void send() {
     isSent = true;
     try {
-      JdbcRows.run(connection, "COMMIT");
+      JdbcDatabase.run(connection, "COMMIT");
       isCommitted = true;
     } catch (SQLException e) {
-      RuntimeException failure = JdbcRows.failure(e, TableIdentifier.of(JdbcRows.TABLES));
+      RuntimeException failure = JdbcDatabase.failure(e, TableIdentifier.of(JdbcDatabase.TABLES));
       isSent = !(failure instanceof RowsBusyException);
       throw failure;
     }
@@ -175,11 +176,11 @@ final class LockedJdbcRows extends LockedRows {
   @Override
   protected void end() {
     if (isCommitted) {
-      owner.letGo(connection);
+      database.letGo(connection);
     } else if (isSent) {
-      JdbcRows.closeQuietly(connection); // nobody knows what it is in
+      JdbcDatabase.closeQuietly(connection); // nobody knows what it is in
     } else {
-      owner.rollBack(connection);
+      database.rollBack(connection);
     }
   }
 
