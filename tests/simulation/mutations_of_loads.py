@@ -6,6 +6,7 @@ Of replicas, refusals, letters, clocks, old tables.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from txns._iceberg import free_ids, timestamps
@@ -35,9 +36,9 @@ def settled_by_a_stale_head() -> list[Patch]:
     def another(self: Any, other: Any) -> bool:
         return bool(self.main_id != other.main_id)
 
-    def forgetful(self: Any, table: Any) -> Any:
+    def forgetful(self: Any, table: Any, made: Any = MappingProxyType({})) -> Any:
         self._last = NO_HEAD
-        return remember(self, table)
+        return remember(self, table, made)
 
     remember = commit_log.CommitLog._remember
     return [
@@ -51,8 +52,8 @@ def refusal_believed() -> list[Patch]:
     """Take a refusal for the truth: nothing has been carried out (I8)."""
     replace_head = commit_log.CommitLog.replace
 
-    def believing(self: Any, head: Any, updates: Any) -> Any:
-        swap = replace_head(self, head, updates)
+    def believing(self: Any, head: Any, updates: Any, made: Any = MappingProxyType({})) -> Any:
+        swap = replace_head(self, head, updates, made)
         if swap.outcome is swap.Outcome.REFUSED:
             raise swap.cause
         return swap
