@@ -52,7 +52,10 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 
 SMALL_FILE_BYTES = 256 * 1024
-"""Files of the archive below this size are merged into the next one."""
+"""Files of the archive below this size are merged into the next one, once there are enough."""
+
+SMALL_FILES = 4
+"""How many there are then: to merge each time would write all of them at each tidy."""
 
 _EVERY = 8
 """Where writers wait for each other one of so many tries: the others would find it done."""
@@ -302,14 +305,14 @@ def _rewritten(
 
 def _mergeable(table: Table) -> list[DataFile]:
     """
-    Give the small files that a range of `commit_ts` alone reads back.
+    Give the small files that a range of `commit_ts` alone reads back, once there are enough.
 
     No larger file reaches into it. Where bounds are missing, as after a rewrite by an engine that
     keeps no metrics, a file may reach anywhere, and none is merged.
     """
     files = [task.file for task in table.scan().plan_files()]
     small = [file for file in files if file.file_size_in_bytes < SMALL_FILE_BYTES]
-    if not small or not all(map(_is_bounded, files)):
+    if len(small) < SMALL_FILES or not all(map(_is_bounded, files)):
         return []
     large = [file for file in files if file.file_size_in_bytes >= SMALL_FILE_BYTES]
     newest_of_large = max((_bound(file.upper_bounds) for file in large), default=-1)

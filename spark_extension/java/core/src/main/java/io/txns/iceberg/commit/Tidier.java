@@ -74,8 +74,11 @@ import org.apache.iceberg.types.Types;
 public final class Tidier {
   private static final TxnLogger LOG = TxnLogger.of(Tidier.class);
 
-  /** Files of the archive below this size are merged into the next one. */
+  /** Files of the archive below this size are merged into the next one, once there are enough. */
   private static final long SMALL_FILE_BYTES = 256 * 1024;
+
+  /** How many there are then: to merge each time would write all of them at each tidy. */
+  private static final int SMALL_FILES = 4;
 
   /** Where writers wait for each other one of so many tries: the others would find it done. */
   private static final int EVERY = 8;
@@ -305,9 +308,9 @@ public final class Tidier {
   }
 
   /**
-   * The small files that can be read back by a range of {@code commit_ts} alone: no larger file
-   * reaches into it. Where bounds are missing, as after a rewrite by an engine that keeps no
-   * metrics, a file may reach anywhere, and none is merged.
+   * The small files that can be read back by a range of {@code commit_ts} alone, once there are
+   * enough: no larger file reaches into it. Where bounds are missing, as after a rewrite by an
+   * engine that keeps no metrics, a file may reach anywhere, and none is merged.
    */
   private static List<DataFile> mergeable(Table table) {
     List<DataFile> files = new ArrayList<>();
@@ -320,7 +323,7 @@ public final class Tidier {
         files.stream()
             .collect(Collectors.partitioningBy(file -> file.fileSizeInBytes() < SMALL_FILE_BYTES));
     List<DataFile> small = bySize.get(true);
-    if (small.isEmpty() || !files.stream().allMatch(Tidier::isBounded)) {
+    if (small.size() < SMALL_FILES || !files.stream().allMatch(Tidier::isBounded)) {
       return List.of();
     }
     long newestOfLarge =
