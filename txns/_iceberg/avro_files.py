@@ -1,7 +1,8 @@
 """
 Iceberg's Avro files, written by a compiled library from what pyiceberg's models hold.
 
-pyiceberg encodes record by record in Python, and makes its encoder anew for each file.
+pyiceberg encodes record by record in Python, and makes its encoder anew for each file; the
+library's own writer of files writes the schema as JSON anew for each.
 
 Source: the Avro specification, "Object Container Files".
 """
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import fastavro
-from pyiceberg.avro.codecs import CODEC_MAPPING_ICEBERG_TO_AVRO
+from pyiceberg.avro.codecs import CODEC_MAPPING_ICEBERG_TO_AVRO, KNOWN_CODECS
 from pyiceberg.table import TableProperties
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyiceberg.avro.codecs.codec import Codec
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
@@ -41,6 +43,8 @@ _HEADER = fastavro.parse_schema(
         ],
     }
 )
+_MAGIC = b"Obj\x01"
+_encode: Callable[[BytesIO, Any, Any], None] = fastavro.schemaless_writer
 _CODECS = {**CODEC_MAPPING_ICEBERG_TO_AVRO, "uncompressed": "null"}
 """Avro's name of what Iceberg calls otherwise."""
 
@@ -70,6 +74,7 @@ class AvroFile:
         places = [given.index(each["field-id"]) for each in avro["fields"]]
         self._plain = _plain_record(avro["fields"], places)
         self._parsed = fastavro.parse_schema(avro)
+        self._schema = json.dumps(avro).encode()
 
     def encoded(
         self,
@@ -91,14 +96,45 @@ class AvroFile:
             None where the file before is of another schema, or codec.
         """
         old = _Encoded.of(before) if before is not None else None
-        out = BytesIO()
-        plain = [self._plain(record) for record in records]
+        if old and old.shape != [_without_words(self._schema), codec.encode()]:
+            return None
         sync = old.sync if old else os.urandom(16)  # noqa: TID251 -- Avro's, and no value of ours
-        fastavro.writer(out, self._parsed, plain, codec, metadata=dict(header), sync_marker=sync)
-        new = out.getvalue()
-        if old is None:
-            return new
-        return new + old.blocks if _Encoded.of(new).shape == old.shape else None
+        meta = {
+            **{key: value.encode() for key, value in header.items()},
+            "avro.codec": codec.encode(),
+            "avro.schema": self._schema,
+        }
+        out = BytesIO()
+        _encode(out, _HEADER, {"magic": _MAGIC, "meta": meta, "sync": sync})
+        _write_block(out, self._encoded_one_by_one(records), codec, sync)
+        return out.getvalue() + (old.blocks if old else b"")
+
+    def _encoded_one_by_one(self, records: Iterable[Record]) -> list[bytes]:
+        encoded = []
+        for record in records:
+            out = BytesIO()
+            _encode(out, self._parsed, self._plain(record))
+            encoded.append(out.getvalue())
+        return encoded
+
+
+def _write_block(out: BytesIO, records: Sequence[bytes], codec: str, sync: bytes) -> None:
+    """Write the one block that a file of ours has; none for no records."""
+    if not records:
+        return
+    whole = b"".join(records)
+    compression = _compression(codec)
+    data = compression.compress(whole)[0] if compression else whole
+    _encode(out, "long", len(records))
+    _encode(out, "bytes", data)
+    out.write(sync)
+
+
+def _compression(codec: str) -> type[Codec] | None:
+    known: Mapping[Any, type[Codec] | None] = KNOWN_CODECS
+    if codec not in known:
+        raise ValueError(f"Unsupported codec: {codec}")  # as pyiceberg says
+    return known[codec]
 
 
 class _Encoded:

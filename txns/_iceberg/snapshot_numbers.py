@@ -9,6 +9,7 @@ who walks that history comes to no end.
 from __future__ import annotations
 
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START
@@ -37,6 +38,8 @@ ROWS_AHEAD_MAX = 1 << 48
 
 IDS_AHEAD_MAX = 1 << 20
 """The same of columns, partition fields, specs, schemas and sort orders."""
+
+_PARENT = attrgetter("parent_snapshot_id")
 
 
 def far_ahead(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> str | None:
@@ -76,7 +79,7 @@ def _circles(base: TableMetadata | None, snapshots: Iterable[Snapshot]) -> Itera
     if not added:
         return
     # Of the table's own nothing stands on what is new, unless that was there before.
-    below = {each.parent_snapshot_id for each in base.snapshots} if base else set()
+    below = set(map(_PARENT, base.snapshots)) if base else set()
     later = set(added)
     for snapshot_id, snapshot in added.items():
         if snapshot.parent_snapshot_id in later or snapshot_id in below:
