@@ -16,6 +16,7 @@ from txns._admin.repair import Repairer
 from txns._catalog import wait as _wait
 from txns._catalog.autocommit import AutocommitCatalog
 from txns._catalog.base import SnapshotCatalog
+from txns._catalog.beginning import Beginnings
 from txns._catalog.changefeed import Delivery, subscribe
 from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
@@ -107,6 +108,7 @@ class Handle:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._beginnings = Beginnings(parts.log, parts.rows)
 
     @property
     def parts(self) -> Parts:
@@ -144,12 +146,12 @@ class Handle:
             comment: Words for the log.
 
         Raises:
-            InvalidUsage: 25000, the basis is not reached in time or `as_of` lies above the
-                upper; 54000, the comment is longer than 4 KiB.
+            InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper;
+                54000, the comment is longer than 4 KiB.
             Unsupported: Transactions are off.
         """
-        log, clock = self._parts.log, self._parts.clock
-        head = log.load()
+        clock = self._parts.clock
+        head = self._beginnings.head()
         if basis is not None:
             head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
         read_ts = head.upper if as_of is None else as_of
@@ -171,6 +173,7 @@ class Handle:
             born_ms=clock.now_ms(),
         )
         transaction = Transaction(self._parts, head, options, comment)
+        self._beginnings.follow(transaction.reads)
         if txn_id is not None:
             transaction.committed = self.find(txn_id, head)
         if head.state.off and transaction.committed is None:
@@ -400,8 +403,7 @@ class Handle:
 
         Args:
             after: Only entries above it, in ms.
-            limit: The newest entries, so many at most; None for all, which a log of years holds
-                in memory.
+            limit: So many of the newest at most; None for all, which may not fit into memory.
 
         Returns:
             A row per entry and table: the archive's columns and `applied`.

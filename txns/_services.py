@@ -51,6 +51,7 @@ class Parts:
     config: Config
     clock: Clock
     log: CommitLog
+    rows: Rows | None
     tables: DataTables
     places: AllowedPlaces
     new_tables: NewTables
@@ -87,6 +88,7 @@ class Parts:
             config,
             clock,
             log,
+            rows,
             tables,
             places,
             NewTables(catalog, config, log, places, clock),

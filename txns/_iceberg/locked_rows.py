@@ -126,6 +126,10 @@ class LockedRows(ABC):
         """Whether there is a table, or is to be."""
         return identifier in self._moved or identifier in self._locations
 
+    def still_names(self, identifier: Identifier, table: Table) -> bool:
+        """Whether a row names a version of a table."""
+        return self._locations.get(identifier) == table.metadata_location
+
     def may_create(self, identifier: Identifier) -> bool:  # noqa: ARG002 -- others ask for it
         """Whether who asks has the right to make a row of a name that is free."""
         return True

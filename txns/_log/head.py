@@ -41,6 +41,8 @@ class Head:
             change, so it is counted once, and not for each head that has it.
         rows: Those that are locked while it is looked at (docs/spec.md 11.3); None where nothing
             keeps others from replacing it.
+        beside: Tables as they were when it was loaded, for who reads them as of then; None where
+            nobody has asked for any.
     """
 
     table: Table | None
@@ -48,6 +50,7 @@ class Head:
     snapshot_ids: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     rows: LockedRows | None = None
+    beside: LockedRows | None = None
 
     @property
     def exists(self) -> bool:

@@ -7,6 +7,7 @@ may have set one back to older metadata; or one may stand under two names.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock
+    from txns._iceberg.locked_rows import LockedRows
     from txns._identifier import Identifier
     from txns._log.entry import LoggedChange
     from txns._log.head import Head
@@ -52,7 +54,7 @@ class CompleteTables:
             NoSuchTableError: The catalog does not have it.
             Quarantined: What it lacks stands under another name of the same table.
         """
-        table, lost_ts = self._load(identifier, head)
+        table, lost_ts = self._load(identifier, head, head.beside)
         for wait_ms_max in LAG_MS:
             if lost_ts is None:
                 break
@@ -65,16 +67,27 @@ class CompleteTables:
         self._refuse_second_name(identifier, table.metadata, head)
         return table, _set_back(table.metadata, lost_ts)
 
-    def _load(self, identifier: Identifier, head: Head) -> tuple[Table | None, int | None]:
+    def _load(
+        self, identifier: Identifier, head: Head, beside: LockedRows | None = None
+    ) -> tuple[Table | None, int | None]:
         """Load a table once; with the `commit_ts` in ms up to which what is given lacks entries."""
         try:
-            table = load_table(self.catalog, identifier)
+            table = self._loaded_with(beside, identifier) or load_table(self.catalog, identifier)
         except NoSuchTableError:
             creation = head.state.creation(identifier, head.upper)
             if creation is None:
                 return None, None
             return None, self.created_ts(creation.change.uuid, head)
         return table, self._lost_upto(table.metadata, head)
+
+    @staticmethod
+    def _loaded_with(beside: LockedRows | None, identifier: Identifier) -> Table | None:
+        """Give a table as it was beside a head; None where nobody asked, or its file has gone."""
+        if beside is None or not beside.has(identifier):
+            return None
+        with suppress(FileNotFoundError):
+            return beside.load_table(identifier)
+        return None
 
     def created_ts(self, uuid: str, head: Head) -> int | None:
         """
