@@ -13,6 +13,7 @@ import re
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -191,6 +192,7 @@ class LoggedChange:
         return self.entry.commit_ts
 
 
+@lru_cache(maxsize=4096)  # every look at a table asks for that of its registration
 def derived_id(deed: str, table_uuid: str, *what: object) -> str:
     """One id for one deed, whoever does it (docs/spec.md 4.6): a version 3 UUID over MD5."""
     name = ":".join((deed, table_uuid, *map(str, what)))
