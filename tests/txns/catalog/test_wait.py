@@ -62,8 +62,14 @@ def counted(lake: Lake, clock: SteppingClock) -> txns.Handle:
     return handle
 
 
-def archive_reads() -> int:
-    return sum("/txns/commits/data/" in path for path in CountingIO.opened)
+def archive_reads() -> list[str]:
+    """Give the archive's files that were opened: one of each tidy until they are merged."""
+    return [path for path in CountingIO.opened if "/txns/commits/data/" in path]
+
+
+def read_once() -> bool:
+    """Whether the archive was read, and no file of it twice."""
+    return len(archive_reads()) == len(set(archive_reads())) > 0
 
 
 def head_reads() -> int:
@@ -83,7 +89,7 @@ def test_waiting_for_a_write_that_never_comes(old_log):
     handle = counted(old_log, clock)
     assert handle.wait("shop.nobody", 0, timeout_ms=5000) is None
     assert clock.polls > 40
-    assert 1 == archive_reads()
+    assert read_once()
     assert head_reads() <= clock.polls + 2
     assert reads() - head_reads() < 10
 
@@ -99,7 +105,7 @@ def test_waiting_while_others_commit(old_log):
 
     handle = counted(old_log, Polled(3, others))
     assert handle.wait("shop.nobody", 0, timeout_ms=5000) is None
-    assert archive_reads() <= 3
+    assert len(archive_reads()) <= len(set(archive_reads())) + 1
     assert reads() - head_reads() < 20
     assert handle.wait("shop.a", 0, timeout_ms=5000)
 
@@ -126,7 +132,7 @@ def test_a_subscription_that_hears_nothing(old_log):
     handle = counted(old_log, clock)
     *_, progress = handle.subscribe(["shop.nobody"], as_of=0, until=end)
     assert (end, 40) == (progress.commit_ts, clock.polls)
-    assert 1 == archive_reads()
+    assert read_once()
     assert reads() - head_reads() < 20
 
 
