@@ -47,7 +47,8 @@ class Proxy:
         draw: Says for each message that makes a write durable what becomes of it; None: it passes.
         only: What an update has in it that is looked at at all.
         cuts: What it has cut so far.
-        refuses: Whether new connections are refused.
+        refuses: Whether new connections are refused, and those that there are cut as soon as they
+            say something: a client has several, and asks by another one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -116,6 +117,9 @@ class _Connection:
 
     def _passes(self, message: bytes) -> bool:
         """Whether a message is passed on as it is; else it has been seen to."""
+        if self._proxy.refuses:
+            self._muted.set()
+            return False
         if not self._decides(message):
             return True
         cut = self._proxy.draw()
