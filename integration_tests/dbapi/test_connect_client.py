@@ -91,13 +91,19 @@ def write(batch, batch_id):
     batch.sparkSession.sql("UPDATE {table} SET v = v + 1").collect()
 
 def run(checkpoint):
-    return (
+    writer = (
         spark.readStream.schema("id BIGINT").option("maxFilesPerTrigger", "1").json({source!r})
         .writeStream.option("checkpointLocation", {folder!r} + "/" + checkpoint)
         .trigger(availableNow=True)
         .foreachBatch(txns_spark.foreach_batch(write, query_id="nightly/{table}"))
-        .start()
     )
+    while True:
+        try:
+            return writer.start()
+        except Exception as error:
+            # Spark waits ten seconds for its Python worker, which a busy machine may not have.
+            if "Python worker failed to connect back" not in str(error):
+                raise
 """
 
 

@@ -21,6 +21,7 @@ SUITES = "TransactionTest,StrangerTest,SwitchedOffTest,RaceTest,ProtocolEdgesTes
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # five suites of Java's
 def test_the_protocol_holds_over_a_rest_catalog(rest_server: Server) -> None:
     """Transactions, strangers and races end the same over REST as over SQLite."""
     server = {"rest_uri": rest_server.uri, "rest_warehouse": str(rest_server.warehouse)}
