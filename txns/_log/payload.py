@@ -1,7 +1,7 @@
 """
 Payloads of entries: the `CommitTransactionRequest` of the Iceberg REST specification.
 
-Docs/spec.md 4.5. Inline up to 8 KiB, in a file beside the commit table's metadata above.
+Docs/spec.md 4.5. Inline up to 64 KiB, in a file beside the commit table's metadata above.
 """
 
 from __future__ import annotations
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
     from txns._log.entry import Entry
 
-INLINE_MAX_BYTES = 8 * 1024
-"""
-Payloads above have a file of their own. Every swap writes what stands in the head again.
-
-Source: benchmarks/inline_payloads.py, and what a file costs in an object store: some 50 ms to who
-writes it, as much as 4 MB more. Those in a head are written by some sixteen others.
-"""
-
+INLINE_MAX_BYTES = 64 * 1024
 _CACHED_ENTRIES = 128
 _CACHED_BYTES = 16 * 1024 * 1024
 """

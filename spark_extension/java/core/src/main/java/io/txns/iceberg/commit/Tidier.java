@@ -78,7 +78,7 @@ public final class Tidier {
   private static final long SMALL_FILE_BYTES = 256 * 1024;
 
   /** How many there are then: to merge each time would write all of them at each tidy. */
-  private static final int SMALL_FILES = 4;
+  static final int SMALL_FILES = 4;
 
   /** Where writers wait for each other one of so many tries: the others would find it done. */
   private static final int EVERY = 8;

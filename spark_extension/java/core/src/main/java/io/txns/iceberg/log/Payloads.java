@@ -25,11 +25,8 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /** The bytes that entries carry for their tables: inline, or in a file of their own. */
 public final class Payloads {
-  /**
-   * Payloads above this size have a file of their own: every swap writes what stands in the head
-   * again. Chosen by benchmarks/inline_payloads.py.
-   */
-  static final int INLINE_MAX_BYTES = 8 * 1024;
+  /** Payloads above this size have a file of their own. */
+  static final int INLINE_MAX_BYTES = 64 * 1024;
 
   private static final int PIECE_BYTES = 4 * 1024 * 1024;
 

@@ -21,6 +21,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.StreamSupport;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.FileFormat;
@@ -135,10 +136,14 @@ class ForgedLogTest extends TwoTables {
     assertThat(handle.tidy()).isPositive();
     append(lazy.catalog(() -> null).loadTable(id("shop.b")), 2);
     assertThat(handle.apply()).isZero();
-    archive(file(forged));
+    DataFile file = file(forged);
+    archive(file);
     TxnHandle fresh = lake.open();
     corrupt(fresh::transactions);
     corrupt(() -> fresh.transactions(0, 10));
+    while (smallFiles() < Tidier.SMALL_FILES) { // which it does not read before
+      archive(DataFiles.builder(PartitionSpec.unpartitioned()).copy(file).build());
+    }
     corrupt(fresh::tidy);
     corrupt(() -> fresh.begin(BeginOptions.defaults().withId("mine")));
   }
@@ -195,6 +200,10 @@ class ForgedLogTest extends TwoTables {
         .withFileSizeInBytes(size)
         .withMetrics(new Metrics(1L, null, null, null, null, bounds, bounds))
         .build();
+  }
+
+  private long smallFiles() {
+    return StreamSupport.stream(log().newScan().planFiles().spliterator(), false).count();
   }
 
   /** Append to the archive, past the protocol, with a record that says nothing has changed. */

@@ -73,7 +73,7 @@ final class Rewriting extends ClassVisitor {
   private static final String PAYLOADS = "io/txns/iceberg/log/Payloads";
 
   /** The one of the numbers there that says which payloads stand in their entry. */
-  private static final int INLINE_MAX_BYTES = 8 * 1024;
+  private static final Integer INLINE_MAX_BYTES = 64 * 1024;
 
   private static final String THREAD_RANDOM = "java/util/concurrent/ThreadLocalRandom";
 
@@ -180,9 +180,9 @@ final class Rewriting extends ClassVisitor {
     }
 
     @Override
-    public void visitIntInsn(int opcode, int operand) {
-      super.visitIntInsn(opcode, operand);
-      if (className.equals(PAYLOADS) && operand == INLINE_MAX_BYTES) {
+    public void visitLdcInsn(Object value) {
+      super.visitLdcInsn(value);
+      if (className.equals(PAYLOADS) && value.equals(INLINE_MAX_BYTES)) {
         replace("inlineMaxBytes", "(I)I");
       }
     }
