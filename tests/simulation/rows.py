@@ -31,7 +31,9 @@ def data_file(metadata: TableMetadata, rows: Iterable[Row], version: int) -> Dat
     return real_file(f"{metadata.location}/data/{name}-{version}.parquet", metadata, len(held))
 
 
-def real_file(path: str, metadata: TableMetadata, record_count: int, **more: Any) -> DataFile:
+def real_file(
+    path: str, metadata: TableMetadata, record_count: int, size: int = 100, **more: Any
+) -> DataFile:
     """Give a data file as manifests have it, whatever it holds; `more` is what else they say."""
     spec = metadata.spec()
     file = DataFile.from_args(
@@ -40,7 +42,7 @@ def real_file(path: str, metadata: TableMetadata, record_count: int, **more: Any
         file_format=FileFormat.PARQUET,
         partition=Record(*[None] * len(spec.fields)),
         record_count=record_count,
-        file_size_in_bytes=100,
+        file_size_in_bytes=size,
         sort_order_id=None,
         spec_id=spec.spec_id,
         equality_ids=None,

@@ -101,8 +101,8 @@ def compact_log(worker: Worker) -> None:
     pq.write_table(pa.concat_tables(found, promote_options="permissive"), sink)
     path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
     storage.files[path] = sink.getvalue()
-    count = sum(file.record_count for file in files)
-    rewritten = real_file(path, table.metadata, count, **_bounds(worker, table, files))
+    count, size = sum(file.record_count for file in files), len(sink.getvalue())
+    rewritten = real_file(path, table.metadata, count, size, **_bounds(worker, table, files))
     replace_files(table, files, rewritten)
 
 
