@@ -106,28 +106,20 @@ class AvroFile:
         }
         out = BytesIO()
         _encode(out, _HEADER, {"magic": _MAGIC, "meta": meta, "sync": sync})
-        _write_block(out, self._encoded_one_by_one(records), codec, sync)
+        self._write_block(out, list(records), codec, sync)
         return out.getvalue() + (old.blocks if old else b"")
 
-    def _encoded_one_by_one(self, records: Iterable[Record]) -> list[bytes]:
-        encoded = []
+    def _write_block(self, out: BytesIO, records: list[Record], codec: str, sync: bytes) -> None:
+        """Write the one block that a file of ours has; none for no records."""
+        if not records:
+            return
+        block = BytesIO()
         for record in records:
-            out = BytesIO()
-            _encode(out, self._parsed, self._plain(record))
-            encoded.append(out.getvalue())
-        return encoded
-
-
-def _write_block(out: BytesIO, records: Sequence[bytes], codec: str, sync: bytes) -> None:
-    """Write the one block that a file of ours has; none for no records."""
-    if not records:
-        return
-    whole = b"".join(records)
-    compression = _compression(codec)
-    data = compression.compress(whole)[0] if compression else whole
-    _encode(out, "long", len(records))
-    _encode(out, "bytes", data)
-    out.write(sync)
+            _encode(block, self._parsed, self._plain(record))
+        compression, whole = _compression(codec), block.getvalue()
+        _encode(out, "long", len(records))
+        _encode(out, "bytes", compression.compress(whole)[0] if compression else whole)
+        out.write(sync)
 
 
 def _compression(codec: str) -> type[Codec] | None:
