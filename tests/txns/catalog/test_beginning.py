@@ -133,3 +133,12 @@ def test_the_log_is_found_after_it_was_read_by_another_name(lake, atomic):
         assert txn.load_table((" txns", "commits")).metadata.snapshots
         assert [1] == ids(txn.load_table((" shop", "a")))
     assert [[1], [1]] == read(atomic, a, (" shop", "a"))
+
+
+def test_a_basis_that_is_reached_is_no_question_more(lake, atomic):
+    a = lake.table("a", [1])
+    read(atomic, a)
+    basis = atomic.upper
+    with questions(atomic) as sent, atomic.begin(read_only=True, basis=basis) as txn:
+        assert [1] == ids(txn.load_table(a))
+    assert 1 == len(sent)
