@@ -152,7 +152,7 @@ class Handle:
         """
         clock = self._parts.clock
         head = self._beginnings.head()
-        if basis is not None:
+        if basis is not None and head.upper < basis:
             head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
         read_ts = head.upper if as_of is None else as_of
         if read_ts > head.upper:

@@ -307,16 +307,32 @@ def _mergeable(table: Table) -> list[DataFile]:
     """
     Give the small files that a range of `commit_ts` alone reads back, once there are enough.
 
-    No larger file reaches into it. Where bounds are missing, as after a rewrite by an engine that
+    No other file reaches into it. Where bounds are missing, as after a rewrite by an engine that
     keeps no metrics, a file may reach anywhere, and none is merged.
     """
     files = [task.file for task in table.scan().plan_files()]
-    small = [file for file in files if file.file_size_in_bytes < SMALL_FILE_BYTES]
-    if len(small) < SMALL_FILES or not all(map(_is_bounded, files)):
+    if len(files) < SMALL_FILES or not all(map(_is_bounded, files)):
         return []
-    large = [file for file in files if file.file_size_in_bytes >= SMALL_FILE_BYTES]
-    newest_of_large = max((_bound(file.upper_bounds) for file in large), default=-1)
-    return small if _least_ts(small) > newest_of_large else []
+    small = _newest_small(files)
+    return small if len(small) >= SMALL_FILES else []
+
+
+def _newest_small(files: list[DataFile]) -> list[DataFile]:
+    """
+    Give the small files that are newer than all others.
+
+    A small one may stand below a large one, if a tidy has moved many entries at once, or reach into
+    it, with an entry that could not leave the head for long: these stay as they are, once for all.
+    """
+    small: list[DataFile] = []
+    reached_ts = -1
+    for file in sorted(files, key=lambda each: _bound(each.lower_bounds)):
+        if file.file_size_in_bytes < SMALL_FILE_BYTES and _bound(file.lower_bounds) > reached_ts:
+            small.append(file)
+        else:
+            reached_ts = max(reached_ts, *(_bound(each.upper_bounds) for each in (*small, file)))
+            small = []
+    return small
 
 
 def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:

@@ -70,6 +70,7 @@ class AvroFile:
             held: Of the records as they are given, where that has more, or another order.
         """
         avro: Any = AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)
+        avro = _named_apart(avro, set())
         given = [each.field_id for each in (held or schema).fields]
         places = [given.index(each["field-id"]) for each in avro["fields"]]
         self._plain = _plain_record(avro["fields"], places)
@@ -120,6 +121,25 @@ class AvroFile:
         _encode(out, "long", len(records))
         _encode(out, "bytes", compression.compress(whole)[0] if compression else whole)
         out.write(sync)
+
+
+def _named_apart(schema: Any, names: set[str]) -> Any:
+    """
+    Give an Avro schema in which no two types have one name; Iceberg reads by ids alone.
+
+    pyiceberg names fixed types by what they are, and two columns of one kind have the same. To name
+    the first one's would not do for the second: pyiceberg reads no type by its name.
+    """
+    if isinstance(schema, list):
+        return [_named_apart(each, names) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    apart = {key: _named_apart(each, names) for key, each in schema.items()}
+    if schema.get("type") == "fixed":
+        if schema["name"] in names:
+            apart["name"] = f"{schema['name']}_{len(names)}"
+        names.add(apart["name"])
+    return apart
 
 
 def _compression(codec: str) -> type[Codec] | None:

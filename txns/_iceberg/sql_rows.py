@@ -201,15 +201,17 @@ class SqlRows(Rows):
         first: Identifier | None = None,
     ) -> dict[Identifier, str]:
         """Give the files of tables that there are; lock their rows, one first, then by name."""
-        keys = {key_of(identifier): identifier for identifier in identifiers}
-        values: dict[str, object] = {"of_catalog": self.catalog.name, "of_tables": list(keys)}
+        keys = {identifier: key_of(identifier) for identifier in identifiers}
+        of_tables = list(dict.fromkeys(keys.values()))  # one table may be called by two names
+        values: dict[str, object] = {"of_catalog": self.catalog.name, "of_tables": of_tables}
         if first is None:
             wanted = self._wanted
         else:
             wanted = self._locking
             values["first_namespace"], values["first_name"] = key_of(first)
         rows = connection.execute(wanted, values).all()
-        return {keys[namespace, name]: location for namespace, name, location in rows if location}
+        found = {(namespace, name): location for namespace, name, location in rows if location}
+        return {identifier: found[key] for identifier, key in keys.items() if key in found}
 
     @cached_property
     def _wanted(self) -> Select[str, str, str | None]:

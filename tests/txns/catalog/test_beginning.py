@@ -124,3 +124,21 @@ def test_a_table_that_was_made_again_is_the_new_one(lake, atomic):
     with atomic.begin() as txn:
         txn.create_table(a, rows(1).schema).append(rows(7))
     assert [[7]] == read(atomic, a)
+
+
+def test_the_log_is_found_after_it_was_read_by_another_name(lake, atomic):
+    """A catalog's row has no blanks around a namespace, nor says where its parts end."""
+    a = lake.table("a", [1])
+    with atomic.begin(read_only=True) as txn:
+        assert txn.load_table((" txns", "commits")).metadata.snapshots
+        assert [1] == ids(txn.load_table((" shop", "a")))
+    assert [[1], [1]] == read(atomic, a, (" shop", "a"))
+
+
+def test_a_basis_that_is_reached_is_no_question_more(lake, atomic):
+    a = lake.table("a", [1])
+    read(atomic, a)
+    basis = atomic.upper
+    with questions(atomic) as sent, atomic.begin(read_only=True, basis=basis) as txn:
+        assert [1] == ids(txn.load_table(a))
+    assert 1 == len(sent)

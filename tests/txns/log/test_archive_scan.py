@@ -17,9 +17,11 @@ from txns._commit import tidy
 from txns._log import archive_scan
 from txns._log.archive import Wanted
 from txns._log.archive_scan import ArchiveScan, Span, falling, rising
+from txns._log.entry import Kind
 
 if TYPE_CHECKING:
     import txns
+    from txns._log.entry import Entry
 
 A, B = "shop.a", "shop.b"
 PAST = 60
@@ -163,3 +165,38 @@ def test_a_list_of_the_archive_has_no_manifests_without_files(lake, handle):
     empty = [each for each in listed if not (each.has_added_files() or each.has_existing_files())]
     assert 1 >= len(empty)  # what the last one has replaced
     assert tidy.SMALL_FILES >= len(listed) - len(empty)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_small_files_are_merged_above_those_that_stay(lake, handle, monkeypatch, late):
+    """One stands below a large one, or reaches into it: those after that are as many as before."""
+    monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 20_000)
+    a, b = lake.table("a"), lake.table("b")
+    assert handle.tidy()
+    waiting = handle.begin()
+    waiting.load_table(b).append(rows(0))
+    waiting = waiting.commit_at() if late else waiting.commit()
+    assert late or handle.tidy()
+    rng = random.Random(1)
+    for number in range(10):
+        with handle.begin(comment=rng.randbytes(2000).hex()) as txn:
+            txn.load_table(a).append(rows(number))
+    assert handle.tidy()
+    assert 20_000 < _files(handle)[-1].stat().st_size
+    waiting.apply()
+    for number in range(3 * tidy.SMALL_FILES):
+        with handle.begin() as txn:
+            txn.load_table(a).append(rows(number))
+        assert handle.tidy()
+    assert 3 + tidy.SMALL_FILES >= len(_files(handle))
+    entries = _archived(handle)
+    found = [row["commit_ts"] for row in handle.parts.timeline.archive.rows()]
+    assert found == [entry.commit_ts for entry in entries]  # each has one row
+    assert waiting.commit_ts in found
+    assert 10 + 1 + 3 * tidy.SMALL_FILES == sum(entry.kind is Kind.COMMIT for entry in entries)
+
+
+def _archived(handle: txns.Handle) -> list[Entry]:
+    head = handle.parts.log.load()
+    assert not head.state.entries
+    return list(handle.parts.timeline.oldest_first(head, Wanted()))

@@ -247,6 +247,39 @@ def test_manifests_of_every_kind_of_partition(tmp_path, codec, transform, kind, 
         assert len(values) == len(read)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (DecimalType(9, 2), Decimal("-7.01")),
+        (UUIDType(), UUID(int=5)),
+        (FixedType(4), b"\x00\x01\x02\x03"),
+    ],
+    ids=str,
+)
+def test_several_partitions_of_one_kind(tmp_path, kind, value):
+    """Avro has one definition of a name; pyiceberg writes one for each of these columns."""
+    names = ("a", "b", "c")
+    schema = Schema(
+        *(NestedField(at, name, kind, required=False) for at, name in enumerate(names, 1))
+    )
+    fields = (
+        PartitionField(at, 999 + at, IdentityTransform(), name) for at, name in enumerate(names, 1)
+    )
+    metadata, io = metadata_of(tmp_path, schema, PartitionSpec(*fields)), PyArrowFileIO()
+    whole = metadata_of(tmp_path, Schema(NestedField(9, "id", LongType(), required=False)))
+    rows = pa.table({"id": [1]}, schema=whole.schema().as_arrow())
+    [file] = _dataframe_to_data_files(whole, rows, io)
+    file._data[3] = Record(value, None, value)
+    file.spec_id = metadata.default_spec_id
+    path = f"file://{tmp_path}/mine.avro"
+    made = manifests.write_added(io, metadata, path, SNAPSHOT, [file])
+    made[6] = 5  # as its list numbers it
+    for read in (live_entries(io, made), made.fetch_manifest_entry(io)):
+        assert [Record(value, None, value)] == [each.data_file.partition for each in read]
+    [record] = records(path)
+    assert None is record["data_file"]["partition"]["b"]
+
+
 def said_of(entries):
     return [(*each._data[:4], *each.data_file._data) for each in entries]
 

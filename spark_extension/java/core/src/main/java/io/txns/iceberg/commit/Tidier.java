@@ -27,6 +27,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -309,7 +310,7 @@ public final class Tidier {
 
   /**
    * The small files that can be read back by a range of {@code commit_ts} alone, once there are
-   * enough: no larger file reaches into it. Where bounds are missing, as after a rewrite by an
+   * enough: no other file reaches into it. Where bounds are missing, as after a rewrite by an
    * engine that keeps no metrics, a file may reach anywhere, and none is merged.
    */
   private static List<DataFile> mergeable(Table table) {
@@ -319,19 +320,32 @@ public final class Tidier {
     } catch (IOException e) {
       throw new UncheckedIOException("cannot list the files of the archive", e);
     }
-    Map<Boolean, List<DataFile>> bySize =
-        files.stream()
-            .collect(Collectors.partitioningBy(file -> file.fileSizeInBytes() < SMALL_FILE_BYTES));
-    List<DataFile> small = bySize.get(true);
-    if (small.size() < SMALL_FILES || !files.stream().allMatch(Tidier::isBounded)) {
+    if (files.size() < SMALL_FILES || !files.stream().allMatch(Tidier::isBounded)) {
       return List.of();
     }
-    long newestOfLarge =
-        bySize.get(false).stream()
-            .mapToLong(file -> commitTs(file.upperBounds()))
-            .max()
-            .orElse(Long.MIN_VALUE);
-    return leastTs(small) > newestOfLarge ? small : List.of();
+    List<DataFile> small = newestSmall(files);
+    return small.size() < SMALL_FILES ? List.of() : small;
+  }
+
+  /**
+   * The small files that are newer than all others. A small one may stand below a large one, if a
+   * tidy has moved many entries at once, or reach into it, with an entry that could not leave the
+   * head for long: these stay as they are, once for all.
+   */
+  private static List<DataFile> newestSmall(List<DataFile> files) {
+    files.sort(Comparator.comparingLong(file -> commitTs(file.lowerBounds())));
+    List<DataFile> small = new ArrayList<>();
+    long reached = -1;
+    for (DataFile file : files) {
+      small.add(file);
+      if (file.fileSizeInBytes() >= SMALL_FILE_BYTES || commitTs(file.lowerBounds()) <= reached) {
+        for (DataFile each : small) {
+          reached = Math.max(reached, commitTs(each.upperBounds()));
+        }
+        small.clear();
+      }
+    }
+    return small;
   }
 
   private static List<Record> rowsOf(Table table, List<DataFile> files) {

@@ -11,6 +11,7 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -26,8 +27,12 @@ import io.txns.iceberg.log.Operation;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.StreamSupport;
+import org.apache.iceberg.ContentScanTask;
+import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -65,6 +70,48 @@ class BoundedHeadTest extends TwoTables {
       append(one.catalog(() -> null).loadTable(id("shop.b")), row);
     }
     assertThat(entries()).isLessThanOrEqualTo(6);
+  }
+
+  /** One stands below a large one, or reaches into it: those after that are as many as before. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void smallFilesOfTheArchiveAreMergedAboveThoseThatStay(boolean late) {
+    assertThat(handle.tidy()).isPositive();
+    append(lazy.catalog(() -> null).loadTable(id("shop.b")), 7);
+    if (!late) {
+      assertThat(handle.apply()).isZero();
+      assertThat(handle.tidy()).isPositive();
+    }
+    int before = handle.transactions().size();
+    Random random = new Random(1);
+    fill(200, (head, ts) -> advance(head, ts, words(random)));
+    assertThat(handle.tidy()).isEqualTo(200);
+    assertThat(archive()).anyMatch(file -> file.fileSizeInBytes() >= 256 * 1024);
+    assertThat(handle.apply()).isZero();
+    for (int each = 0; each < 3 * Tidier.SMALL_FILES; each++) {
+      fill(1, (head, ts) -> advance(head, ts, ""));
+      assertThat(handle.tidy()).isPositive();
+    }
+    assertThat(archive()).hasSizeLessThanOrEqualTo(3 + Tidier.SMALL_FILES);
+    assertThat(handle.transactions())
+        .hasSize(before + 200 + 3 * Tidier.SMALL_FILES)
+        .extracting(TransactionRow::commitTs, TransactionRow::table)
+        .doesNotHaveDuplicates();
+  }
+
+  /** What cannot be said in less. */
+  private static String words(Random random) {
+    return random
+        .ints(2000, 0x100, 0x800)
+        .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
+        .toString();
+  }
+
+  private List<DataFile> archive() {
+    return StreamSupport.stream(
+            outside.loadTable(id("txns.commits")).newScan().planFiles().spliterator(), false)
+        .map(ContentScanTask::file)
+        .toList();
   }
 
   /** A record does not change: what it counts for is kept from head to head. */
