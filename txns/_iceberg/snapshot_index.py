@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SNAPSHOTS = 10_000
 """How many are known of all tables: each is some 3 KB, if its table is not kept anyway."""
 
-_REST = 32
+_REST = 4
 """How many snapshots stand above what is known before they are known, too."""
 
 
@@ -83,22 +83,37 @@ class SnapshotIndex:
         return [*self._known.with_key(key), *_with_key(self._rest, key)]
 
 
-_KNOWN: LRUCache[UUID, _Known] = LRUCache(_SNAPSHOTS, getsizeof=lambda it: 1 + len(it.snapshots))
+def _size(known: _Known) -> int:
+    return 1 + len(known.snapshots)
+
+
+def _size_of_seen(seen: tuple[Sequence[Snapshot], SnapshotIndex]) -> int:
+    return 1 + len(seen[0])
+
+
+_KNOWN: LRUCache[UUID, _Known] = LRUCache(_SNAPSHOTS, getsizeof=_size)
+_SEEN: LRUCache[int, tuple[Sequence[Snapshot], SnapshotIndex]] = LRUCache(
+    _SNAPSHOTS, getsizeof=_size_of_seen
+)
 _LOCK = Lock()
 
 
 def index_of(metadata: TableMetadata) -> SnapshotIndex:
     """Give where a table's snapshots are. Threads may ask at once."""
     snapshots = metadata.snapshots
-    with _LOCK:
+    with _LOCK:  # one version is asked many times: its list is the same object
+        seen = _SEEN.get(id(snapshots))
         known = _KNOWN.get(metadata.table_uuid)
-    if known and known.begins(snapshots) and len(snapshots) - len(known.snapshots) <= _REST:
-        return SnapshotIndex(known, snapshots[len(known.snapshots) :])
-    known = _Known(snapshots)
+    if seen and seen[0] is snapshots:
+        return seen[1]
+    if not (known and known.begins(snapshots) and len(snapshots) - len(known.snapshots) <= _REST):
+        known = _Known(snapshots)
+    index = SnapshotIndex(known, snapshots[len(known.snapshots) :])
     if len(snapshots) < _SNAPSHOTS:
         with _LOCK:
             _KNOWN[metadata.table_uuid] = known
-    return SnapshotIndex(known, ())
+            _SEEN[id(snapshots)] = snapshots, index
+    return index
 
 
 def keys_of(summary: Summary) -> Mapping[str, object]:
