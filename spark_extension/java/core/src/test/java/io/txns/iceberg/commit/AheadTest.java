@@ -233,6 +233,29 @@ class AheadTest extends TwoTables {
     assertThat(metadataFiles()).hasSize(files.size() + 3).isEqualTo(named());
   }
 
+  /** Until one transaction comes through without others. */
+  @Test
+  void forATableThatOthersWriteFasterNothingIsWrittenAhead() {
+    assertThat(namesAhead(2, true)).containsExactlyInAnyOrder("a", "b"); // in vain
+    assertThat(namesAhead(4, true)).containsExactly("b");
+    assertThat(namesAhead(6, false)).containsExactly("b");
+    assertThat(namesAhead(7, false)).containsExactlyInAnyOrder("a", "b");
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L, 4L, 5L, 6L, 7L, 9L);
+  }
+
+  /** For which tables something was written ahead, of which others write the first meanwhile. */
+  private Set<String> namesAhead(long row, boolean disturbed) {
+    Transaction txn = appending(row, A, B);
+    ahead.clear();
+    if (disturbed) {
+      meanwhile(() -> appending(lake.atomic(), row + 1, A).commit());
+    }
+    txn.commit();
+    return ofTables(ahead).stream()
+        .map(path -> path.getParent().getParent().getFileName().toString())
+        .collect(Collectors.toSet());
+  }
+
   @Test
   void whatIsRefusedLeavesNothing() {
     Transaction txn = atomic.begin(BeginOptions.defaults());
