@@ -62,7 +62,7 @@ class Config:
         register: str = "created",
         isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
         apply: str = AUTO,
-        tidy_after: int = 16,
+        tidy_after: int = 32,
         max_age_s: int | None = None,
         id_retention_days: int | None = None,
         create_locations: str | Iterable[str] | None = None,

@@ -50,7 +50,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     register: str = "created",
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
     apply: str = "auto",
-    tidy_after: int = 16,
+    tidy_after: int = 32,
     max_age_s: int | None = None,
     id_retention_days: int | None = None,
     create_locations: str | Iterable[str] | None = None,

@@ -8,7 +8,7 @@ stand in the way, goes into the entry's payload.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import StagedTable as PlannedTable
@@ -89,6 +89,24 @@ class Births:
     places: AllowedPlaces
     applier: Applier
     clock: Clock
+    _hurried: set[Identifier] = field(default_factory=set, init=False)
+
+    def learn(self, staged: Mapping[Identifier, object], now: Mapping[Identifier, object]) -> None:
+        """
+        Learn which tables others have written between the first look at them and the lock.
+
+        Next time nothing is written ahead for these: it would be made again under the lock, while
+        the time of the processor is what those who have the lock wait for.
+
+        Args:
+            staged: What was staged for each table.
+            now: What is to be written: the same, or what was staged anew.
+        """
+        for table, write in now.items():
+            if write is staged.get(table):
+                self._hurried.discard(table)
+            else:
+                self._hurried.add(table)
 
     def ahead(
         self, key: Key, writes: Mapping[Identifier, StagedTable], marks: Mapping[str, str]
@@ -121,6 +139,9 @@ class Births:
         writes: Mapping[Identifier, StagedTable],
         marks: Mapping[str, str],
     ) -> Ahead | None:
+        writes = {table: each for table, each in writes.items() if table not in self._hurried}
+        if not writes:
+            return None
         looked_at = rows.looked_at([self.log.identifier, *writes])
         head = self.log.load(looked_at)
         if not self._wanted(head):

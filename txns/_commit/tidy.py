@@ -34,7 +34,7 @@ from txns._logger import about, logger
 from txns._metrics import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
@@ -115,18 +115,19 @@ class Tidier:
         """
         Tidy when more than `tidy_after` new entries stand in the head; errors are logged.
 
+        The newer half of those stays.
+
         Returns:
             Whether it was due.
         """
-        standing = len(head.state.entries)
-        beyond = standing - self._kept_by_last - self._config.tidy_after
+        beyond = self._beyond(head)
         if beyond <= 0 or (self._rows and beyond < _LATE and beyond % _EVERY != 1):
             return False
         if not self._turn.acquire(blocking=False):
             return False
         with about(phase=Phase.TIDY):
             try:
-                _, self._kept_by_last = self._tidy(head)
+                self._on_newest(head, self._tidy_if_still_due)
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(
                     "the log stays untidied, the next committer tries again", exc_info=True
@@ -135,31 +136,47 @@ class Tidier:
                 self._turn.release()
         return True
 
+    def _beyond(self, head: Head) -> int:
+        """Give how many entries stand in a head beyond those at which no tidy is due."""
+        return len(head.state.entries) - self._kept_by_last - self._config.tidy_after
+
+    def _tidy_if_still_due(self, head: Head) -> int:
+        """
+        Archive the older half, if nobody else has; give how many entries left the head.
+
+        What has been committed since its BEGIN a short transaction finds in the head then: it would
+        read the archive for that, under the lock that others wait for.
+        """
+        standing = len(head.state.entries)
+        if self._beyond(head) <= 0:
+            self._kept_by_last = min(self._kept_by_last, standing)
+            return 0
+        older = standing - self._config.tidy_after // 2
+        left = self._swapped(head, older)
+        self._kept_by_last = older - left
+        return left
+
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
         with about(phase=Phase.TIDY):
             head = self._log.load_if_exists()
-            return self._tidy(head)[0] if head.exists else 0
+            return self._on_newest(head, self._swapped) if head.exists else 0
 
     def due(self, head: Head) -> int:
         """Give how many entries of a head a tidy would archive."""
         return len(self._done(head))
 
-    def _tidy(self, head: Head) -> tuple[int, int]:
+    def _on_newest(self, head: Head, tidy: Callable[[Head], int]) -> int:
+        """Tidy a head, or the newest one, which nobody replaces where writers wait for a lock."""
         if self._rows is None:
-            return self._tidied(head)
+            return tidy(head)
         with self._rows.locked(self._log.identifier, ()) as rows:
-            head = self._log.load(rows)
-            return self._tidied(replace(head, rows=rows))
+            return tidy(replace(self._log.load(rows), rows=rows))
 
-    def _tidied(self, head: Head) -> tuple[int, int]:
-        """Tidy; give how many entries left this head, which may be newer than asked, and stay."""
-        left = self._swapped(head)
-        return left, len(head.state.entries) - left
-
-    def _swapped(self, head: Head) -> int:
+    def _swapped(self, head: Head, older: int | None = None) -> int:
+        """Archive what is applied of the first entries of a head, or of all; give how many left."""
         self._settle(head)
-        done = self._done(head)
+        done = self._done(head, older)
         if not done:
             return 0
         head.check_writable()
@@ -248,13 +265,13 @@ class Tidier:
             # else: so much has been tidied since that nobody can tell, and its files stay
         return landed
 
-    def _done(self, head: Head) -> list[Entry]:
+    def _done(self, head: Head, older: int | None = None) -> list[Entry]:
         """Give the entries that every table of theirs shows; an open `off` and settings stay."""
         state = head.state
         applied = AppliedTo(self._tables, state)
         done: list[Entry] = []
         known: dict[str, Identifier] = {}  # by those that stay, their tables' names by uuid
-        for entry in state.entries:
+        for entry in state.entries[:older]:
             lasts = (state.off and entry.kind is Kind.OFF) or entry is state.settings_entry
             shown = applied.everywhere(entry)
             if shown and not lasts and not _is_needed(entry, known):

@@ -86,6 +86,7 @@ class Validation:
         if request.judge:
             request.judge(state)
         writes = self._validated(request, state, head)
+        self._births.learn(request.writes, writes)
         self._refuse_void(request, state)
         return self._entry(request, state, head, commit_ts, writes, ahead)
 

@@ -20,7 +20,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.utils.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
@@ -50,36 +50,56 @@ class _Known:
 @dataclass(frozen=True, slots=True)
 class _Written:
     """
-    What a version had of something that grows, and the text of it.
+    What a version had in one of its lists, and the texts of it.
 
     Attributes:
         parts: The objects, which nobody changes.
-        text: Theirs, with commas between.
+        texts: Theirs.
     """
 
     parts: Sequence[object] = ()
-    text: bytes = b""
+    texts: tuple[bytes, ...] = ()
 
-    def new_in(self, parts: Sequence[object]) -> int | None:
-        """Give from where on parts are new; None where they do not begin with these."""
-        had = len(self.parts)
-        return had if len(parts) >= had and all(map(is_, self.parts, parts)) else None
+    def left_in(self, now: Sequence[object]) -> int | None:
+        """Give which parts a later version has still, as the first of its own; None for none."""
+        first = next((at for at, each in enumerate(self.parts) if now and each is now[0]), None)
+        if first is None or len(self.parts) - first > len(now):
+            return None
+        return first if all(map(is_, self.parts[first:], now)) else None
 
-    def and_then(self, parts: Sequence[object], text: bytes) -> _Written:
-        """Give all parts, of which some have been added, with the text of these."""
-        return _Written(tuple(parts), b",".join(filter(None, (self.text, text))))
+    def then(
+        self, now: Sequence[Any], written: Callable[[Sequence[Any]], Iterable[bytes]]
+    ) -> _Written:
+        """Give a later version's parts with their texts, of which those that are new are made."""
+        first = self.left_in(now)
+        had = () if first is None else self.texts[first:]
+        if first == 0 and len(had) == len(now):
+            return self
+        return _Written(tuple(now), (*had, *written(now[len(had) :])))
+
+    @property
+    def text(self) -> bytes:
+        """Give the texts of all, with commas between."""
+        return b",".join(self.texts)
 
 
 _NOTHING = _Written()
 
+_LISTS = {
+    "schemas": b"schemas",
+    "snapshots": b"snapshots",
+    "snapshot_log": b"snapshot-log",
+    "metadata_log": b"metadata-log",
+}
+"""What grows, or is large and stays, by its name in pyiceberg and in the text."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What is known of a table's newest version."""
+    """What is known of a table's newest version: its snapshots, and each list's texts."""
 
     by_id: Mapping[int, _Known]
-    snapshots: _Written = _NOTHING
-    log: _Written = _NOTHING
+    lists: Mapping[str, _Written]
 
     @property
     def size(self) -> int:
@@ -114,7 +134,7 @@ class MetadataText:
         known = self._of(parsed["table-uuid"])
         found = [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
         metadata = TableMetadataUtil.parse_obj({**parsed, "snapshots": found})
-        self._keep(metadata, known)
+        self._keep(metadata, known, ("snapshots",))
         return metadata
 
     def write(self, io: FileIO, location: str, metadata: TableMetadata) -> None:
@@ -124,50 +144,45 @@ class MetadataText:
         if self._legacy or metadata.format_version == 1:
             ToOutputFile.table_metadata(metadata, output)
             return
-        known = self._keep(metadata, self._of(str(metadata.table_uuid)))
-        rest = metadata.model_dump_json(exclude={"snapshots", "snapshot_log"}, exclude_none=True)
-        whole = b'%s,"snapshot-log":[%s],"snapshots":[%s]}' % (
-            rest[:-1].encode(),
-            known.log.text,
-            known.snapshots.text,
-        )
+        known = self._keep(metadata, self._of(str(metadata.table_uuid)), _LISTS)
+        rest = metadata.model_dump_json(exclude={*_LISTS}, exclude_none=True)
+        lists = (b'"%s":[%s]' % (key, known.lists[name].text) for name, key in _LISTS.items())
+        whole = b"%s,%s}" % (rest[:-1].encode(), b",".join(lists))
         with output.create(overwrite=False) as stream:
             stream.write(Compressor.get_compressor(location).bytes_compressor()(whole))
 
     def _of(self, uuid: str) -> _Version:
         with self._lock:
-            return self._tables.get(uuid) or _Version({})
+            return self._tables.get(uuid) or _Version({}, {})
 
-    def _keep(self, metadata: TableMetadata, before: _Version) -> _Version:
-        known = _after(before, metadata)
+    def _keep(self, metadata: TableMetadata, before: _Version, names: Iterable[str]) -> _Version:
+        known = _after(before, metadata, names)
         if known.size <= self._tables.maxsize:
             with self._lock:
                 self._tables[str(metadata.table_uuid)] = known
         return known
 
 
-def _after(before: _Version, metadata: TableMetadata) -> _Version:
-    """Give what is known of a version, by what was of the one before."""
-    log = _log_after(before.log, metadata)
-    now = metadata.snapshots
-    new = before.snapshots.new_in(now)
-    if new == len(now):
-        return _Version(before.by_id, before.snapshots, log)
-    added = _by_id({} if new else before.by_id, now[new or 0 :])
-    text = b",".join(added[each.snapshot_id].text for each in now[new or 0 :])
-    if not new:
-        return _Version(added, _NOTHING.and_then(now, text), log)
-    return _Version({**before.by_id, **added}, before.snapshots.and_then(now, text), log)
+def _after(before: _Version, metadata: TableMetadata, names: Iterable[str]) -> _Version:
+    """Give what is known of a version, by what was of the one before; lists by their names."""
+    added: dict[int, _Known] = {}
+
+    def of_snapshots(new: Sequence[Snapshot]) -> Iterator[bytes]:
+        added.update(_by_id(before.by_id, new))
+        return (added[each.snapshot_id].text for each in new)
+
+    lists = dict(before.lists)
+    for name in names:
+        written = of_snapshots if name == "snapshots" else _each_as_text
+        lists[name] = lists.get(name, _NOTHING).then(getattr(metadata, name), written)
+    by_id = {**before.by_id, **added} if added else before.by_id
+    if len(by_id) != len(metadata.snapshots):  # some have been expired
+        by_id = {each.snapshot_id: by_id[each.snapshot_id] for each in metadata.snapshots}
+    return _Version(by_id, lists)
 
 
-def _log_after(before: _Written, metadata: TableMetadata) -> _Written:
-    """Give what is known of where `main` has been."""
-    now = metadata.snapshot_log
-    new = before.new_in(now)
-    if new == len(now):
-        return before
-    text = to_json(now[new or 0 :], by_alias=True)[1:-1]
-    return (before if new else _NOTHING).and_then(now, text)
+def _each_as_text(parts: Iterable[object]) -> Iterator[bytes]:
+    return (to_json(each, by_alias=True, exclude_none=True) for each in parts)
 
 
 def _by_id(before: Mapping[int, _Known], snapshots: Sequence[Snapshot]) -> dict[int, _Known]:

@@ -9,7 +9,6 @@ who walks that history comes to no end.
 from __future__ import annotations
 
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START
@@ -22,6 +21,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg.manifests import last_sequence_number
+from txns._iceberg.snapshot_index import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,8 +38,6 @@ ROWS_AHEAD_MAX = 1 << 48
 
 IDS_AHEAD_MAX = 1 << 20
 """The same of columns, partition fields, specs, schemas and sort orders."""
-
-_PARENT = attrgetter("parent_snapshot_id")
 
 
 def far_ahead(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> str | None:
@@ -79,10 +77,10 @@ def _circles(base: TableMetadata | None, snapshots: Iterable[Snapshot]) -> Itera
     if not added:
         return
     # Of the table's own nothing stands on what is new, unless that was there before.
-    below = set(map(_PARENT, base.snapshots)) if base else set()
+    there = index_of(base) if base else None
     later = set(added)
     for snapshot_id, snapshot in added.items():
-        if snapshot.parent_snapshot_id in later or snapshot_id in below:
+        if snapshot.parent_snapshot_id in later or (there and there.is_stood_on(snapshot_id)):
             yield f"parent-snapshot-id {snapshot.parent_snapshot_id}"
         later.remove(snapshot_id)
 

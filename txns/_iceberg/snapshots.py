@@ -6,7 +6,6 @@ No I/O, but for the manifest list of a new one.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from pyiceberg.table import TableProperties
@@ -22,6 +21,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.utils.properties import property_as_int
 
 from txns._iceberg import manifests as _manifests
+from txns._iceberg.snapshot_index import index_of, keys_of
 from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
@@ -40,53 +40,26 @@ REPLACE = "replace"
 APPEND = "append"
 
 
-_NEWEST = 3
-"""How many of a table's snapshots are looked at before all of them are."""
-
-
 def find(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None:
-    """Give a snapshot by its id, from the newest on: one of these is asked for, as a rule."""
-    newest_first = reversed(metadata.snapshots)
-    return next((each for each in newest_first if each.snapshot_id == snapshot_id), None)
+    """Give a snapshot by its id; None for one that is not, or no longer, there."""
+    return index_of(metadata).get(snapshot_id)
 
 
 def main_of(metadata: TableMetadata) -> Snapshot | None:
-    """Give the snapshot that `main` stands on, as `current_snapshot` does; see `find`."""
+    """Give the snapshot that `main` stands on, as `current_snapshot` does, without a walk."""
     main = metadata.current_snapshot_id
     return None if main is None else find(metadata, main)
-
-
-def with_key(metadata: TableMetadata, key: str) -> list[Snapshot]:
-    """Give the snapshots whose summary has a key, whatever stands there, in the table's order."""
-    found = []
-    for each in metadata.snapshots:
-        if each.summary is not None:  # as `_keys_of`, without a call for each of them
-            private = each.summary.__pydantic_private__
-            keys = private["_additional_properties"] if private else _keys_of(each.summary)
-            if key in keys:
-                found.append(each)
-    return found
 
 
 class History:
     """The snapshots of one table by id: walks are linear in their length, not its square."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        self._snapshots = metadata.snapshots
-
-    @cached_property
-    def _by_id(self) -> dict[int, Snapshot]:
-        return {snapshot.snapshot_id: snapshot for snapshot in self._snapshots}
+        self._index = index_of(metadata)
 
     def get(self, snapshot_id: int | None) -> Snapshot | None:
         """Give a snapshot by its id; None for one that is not, or no longer, there."""
-        if snapshot_id is None:
-            return None
-        # Most walks end where they begin, and ask for no more than that.
-        for each in () if "_by_id" in self.__dict__ else self._snapshots[-_NEWEST:]:
-            if each.snapshot_id == snapshot_id:
-                return each
-        return self._by_id.get(snapshot_id)
+        return None if snapshot_id is None else self._index.get(snapshot_id)
 
     def parent(self, snapshot: Snapshot) -> Snapshot | None:
         """Give a snapshot's parent; None where there is none, or it has been expired."""
@@ -121,16 +94,10 @@ def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
     """Give a key of a snapshot's summary, but for `operation`."""
     if snapshot is None or snapshot.summary is None:
         return None
-    value = _keys_of(snapshot.summary).get(key)
+    value = keys_of(snapshot.summary).get(key)
     if value is not None and not isinstance(value, str):  # pyiceberg takes what Iceberg does not
         raise CorruptLog(f"a snapshot's summary holds texts; {key}=`{value}`")
     return value
-
-
-def _keys_of(summary: Summary) -> Mapping[str, object]:
-    """Give its `additional_properties`, of which every snapshot of a table is asked: in a tenth."""
-    private = summary.__pydantic_private__
-    return summary.additional_properties if private is None else private["_additional_properties"]
 
 
 def operation_of(snapshot: Snapshot) -> str | None:
@@ -200,7 +167,7 @@ def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[s
     before = main.summary if main else None
     keys = _Keys(collector.build())
     # One without keys says something else to pyiceberg than none at all.
-    known = (_keys_of(before) or before) if before else None
+    known = (keys_of(before) or before) if before else None
     update_snapshot_summaries(cast("Summary", keys), cast("Mapping[str, str] | None", known))
     return dict(keys)
 

@@ -6,6 +6,7 @@ Pure.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.metadata import TableMetadataV3
@@ -23,6 +24,7 @@ from pyiceberg.table.update import (
     SetDefaultSpecUpdate,
     SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
     SetStatisticsUpdate,
     UpgradeFormatVersionUpdate,
     _apply_table_update,
@@ -40,9 +42,10 @@ from pyiceberg.types import (
 
 from txns._iceberg.fitting_defaults import LAST_ADDED
 from txns._iceberg.free_ids import with_free_ids
+from txns._iceberg.snapshot_index import index_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
@@ -92,7 +95,45 @@ _OF_PYICEBERG = (StopIteration, TypeError, AttributeError, LookupError, NotImple
 
 
 def _laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetadata:
+    updates = tuple(updates)
     context = _TableMetadataUpdateContext()
+    if all(isinstance(each, _LEAVES_SNAPSHOTS) for each in updates):
+        few = _with_those_named(base, updates)
+        laid = _each_laid_over(few, updates, context)
+        added = laid.snapshots[len(few.snapshots) :]
+        metadata = laid.model_copy(update={"snapshots": [*base.snapshots, *added]})
+    else:
+        metadata = _each_laid_over(base, updates, context)
+    if not context.has_changes():
+        return base
+    _check_goes_by_what_is_there(metadata)
+    _check_partition_names(base, metadata)
+    metadata.spec().check_compatible(metadata.schema())
+    metadata.sort_order().check_compatible(metadata.schema())
+    return metadata
+
+
+_LEAVES_SNAPSHOTS = (
+    AddSnapshotUpdate,
+    SetSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    RemovePropertiesUpdate,
+)
+"""What looks for no snapshots but those that it names, and takes none away."""
+
+
+def _with_those_named(base: TableMetadata, updates: Sequence[TableUpdate]) -> TableMetadata:
+    """Give a table with no snapshots but those that updates name: pyiceberg walks all for each."""
+    there = index_of(base)
+    named = (each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate))
+    led_to = (each.snapshot_id for each in updates if isinstance(each, SetSnapshotRefUpdate))
+    found = filter(None, map(there.get, dict.fromkeys(chain(named, led_to))))
+    return base.model_copy(update={"snapshots": [*found]})
+
+
+def _each_laid_over(
+    base: TableMetadata, updates: Iterable[TableUpdate], context: _TableMetadataUpdateContext
+) -> TableMetadata:
     metadata = base
     for update in updates:
         if _is_of_read_only(update):
@@ -101,12 +142,6 @@ def _laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMeta
                 context.add_update(update)
         else:
             metadata = _apply_table_update(update, metadata, context)
-    if not context.has_changes():
-        return base
-    _check_goes_by_what_is_there(metadata)
-    _check_partition_names(base, metadata)
-    metadata.spec().check_compatible(metadata.schema())
-    metadata.sort_order().check_compatible(metadata.schema())
     return metadata
 
 

@@ -23,13 +23,13 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
+from txns._iceberg.snapshot_index import index_of
 from txns._iceberg.snapshots import (
     APPEND,
     History,
     branch_at,
     operation_of,
     summary_value,
-    with_key,
 )
 from txns._log import stored
 from txns._table import mark as _mark
@@ -149,8 +149,8 @@ def _numbers(base: TableMetadata, staged: Sequence[int]) -> list[int]:
 
 def _foundation(base: TableMetadata, from_snapshot_id: int | None) -> int | None:
     """Give what the first change stands on, which an expiry would take: no repair mends that."""
-    known = {each.snapshot_id for each in base.snapshots}
-    return from_snapshot_id if from_snapshot_id in known else base.current_snapshot_id
+    known = History(base).get(from_snapshot_id)
+    return from_snapshot_id if known else base.current_snapshot_id
 
 
 def here(base: TableMetadata) -> tuple[TableRequirement, ...]:
@@ -169,7 +169,7 @@ def done(base: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
 
     An expiry would take the copies' lists along, which whoever reads the table may still have.
     """
-    copies = [each for each in with_key(base, OUTSTANDING) if is_copy(each)]
+    copies = [each for each in index_of(base).with_key(OUTSTANDING) if is_copy(each)]
     is_last = all(_of(each) <= commit_ts for each in copies)
     return _removal(base, copies) if is_last else ()
 

@@ -122,3 +122,32 @@ def test_a_table_that_two_of_a_group_write_has_its_file_of_before_once_in_its_lo
     assert len(set(log)) == len(log)
     append(atomic, 4, to=(a,))
     assert [1, 2, 3, 4] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_for_a_table_that_others_write_faster_nothing_is_written_ahead(lake, atomic, monkeypatch):
+    """Until one transaction comes through without them."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    real, made = Births.ahead, []
+
+    def ahead(self, *request):
+        made.append(real(self, *request))
+        return made[-1]
+
+    def commit(number, *, disturbed):
+        txn = atomic.begin(isolation="snapshot")
+        for each in (a, b):
+            txn.load_table(each).append(rows(number))
+        if disturbed:
+            append(others, number + 1, to=(a,))
+        txn.commit()
+        return {name[-1] for name in made[-1].tables}
+
+    others = lake.open(apply="atomic")
+    append(atomic, 2, to=(a, b))
+    monkeypatch.setattr(Births, "ahead", ahead)
+    assert {"a", "b"} == commit(3, disturbed=False)
+    assert "a" not in commit(4, disturbed=True)  # it is seen to have moved
+    assert {"b"} == commit(6, disturbed=True)
+    assert {"b"} == commit(8, disturbed=False)
+    assert {"a", "b"} == commit(9, disturbed=False)
+    assert [*range(1, 10)] == sorted(lake.plain_ids(a))

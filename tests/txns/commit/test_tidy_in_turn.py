@@ -11,6 +11,7 @@ from tests.txns.commit.test_ahead import together
 from tests.txns.commit.test_atomic import append
 from tests.txns.lake import rows
 from txns._commit.tidy import Tidier
+from txns._log.archive import Archive
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_entries_that_come_in_twos_are_tidied(lake, atomic, monkeypatch):
 
 def test_one_thread_of_a_process_tidies_the_others_go_on(lake, atomic, monkeypatch):
     a = lake.table("a")
-    real, found = Tidier._tidied, []
+    real, found = Tidier._tidy_if_still_due, []
     tidier = atomic.parts.tidier
 
     def tidied(self, head):
@@ -62,11 +63,11 @@ def test_one_thread_of_a_process_tidies_the_others_go_on(lake, atomic, monkeypat
         found.append(other.is_alive())
         return real(self, head)
 
-    monkeypatch.setattr(Tidier, "_tidied", tidied)
+    monkeypatch.setattr(Tidier, "_tidy_if_still_due", tidied)
     for number in range(4):
         append(atomic, number, to=(a,))
     assert [False, False] == found
-    assert () == lake.standing()
+    assert 2 == len(lake.standing())
 
 
 def test_who_looks_ahead_at_rows_that_move_meanwhile_says_nothing_of_it(
@@ -88,3 +89,26 @@ def test_who_looks_ahead_at_rows_that_move_meanwhile_says_nothing_of_it(
         append(atomic, 1, to=(a,))
     assert looked
     assert [] == [each.getMessage() for each in caplog.records]
+
+
+def test_a_transaction_finds_in_the_head_what_others_have_committed_since_it_began(
+    lake, atomic, monkeypatch
+):
+    """Half of what may stand there: a tidy meanwhile leaves it, and no archive is read for it."""
+    a, b = lake.table("a"), lake.table("b")
+    append(atomic, 0, to=(a, b))
+    others = lake.open(apply="atomic", tidy_after=4)
+    for number in range(8):
+        txn = atomic.begin()
+        txn.load_table(a).append(rows(number))
+        for each in range(2):
+            append(others, each, to=(b,))
+        with monkeypatch.context() as patched:
+            patched.setattr(Archive, "rows", unread)
+            txn.commit()
+    assert 6 > len(lake.standing())
+    assert 8 < sum(1 for _ in atomic.transactions())
+
+
+def unread(*_args, **_kwargs):
+    raise AssertionError("the archive is read")

@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile, ToOutputFile
+from pyiceberg.types import LongType
 
 from tests.txns.lake import SCHEMA
 from txns._iceberg.metadata_text import MetadataText
@@ -22,13 +23,16 @@ SEED = 20261126
 def test_metadata_is_the_text_of_pyiceberg(lake, version):
     """Versions of two processes, each of which reads and writes what the other one has written."""
     rng = random.Random(SEED)
-    properties = {"ä": "1", "format-version": version}
+    shifts = {"write.metadata.previous-versions-max": "3"}  # so that its log loses the oldest
+    properties = {"ä": "1", "format-version": version, **shifts}
     table = lake.catalog.create_table("shop.orders", SCHEMA, properties=properties)
     texts = [MetadataText(), MetadataText(), MetadataText()]
     for number in range(12):
         if number and rng.random() < 0.3:
             main = table.current_snapshot().snapshot_id
             table.manage_snapshots().create_tag(main, f"t{number}").commit()
+        if rng.random() < 0.2:
+            table.update_schema().add_column(f"c{number}", LongType()).commit()
         if number > 2 and rng.random() < 0.3:
             known = {ref.snapshot_id for ref in table.metadata.refs.values()}
             gone = [each.snapshot_id for each in table.snapshots() if each.snapshot_id not in known]

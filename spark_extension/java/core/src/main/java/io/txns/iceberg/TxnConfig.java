@@ -19,7 +19,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param autocommitIsolation the level of a single statement; null: never stricter than plain
  *     Iceberg would be
  * @param apply when what it commits is carried over to its tables
- * @param tidyAfter how many applied entries may stand in the head
+ * @param tidyAfter how many applied entries may stand in the head; a tidy leaves half as many
  * @param maxAgeMs the greatest age of its own transactions, in ms; null for the log's
  * @param idRetentionMs how far back it searches the archive for a caller's transaction id, in ms;
  *     null for as far as the log says
@@ -119,7 +119,7 @@ public record TxnConfig(
         isolation("txns.isolation", options.getOrDefault("txns.isolation", "STRICT SERIALIZABLE")),
         autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
         choice(options, "txns.apply", Apply.AUTO, Apply.values()),
-        number(options, "txns.tidy-after").map(Long::intValue).orElse(16),
+        number(options, "txns.tidy-after").map(Long::intValue).orElse(32),
         number(options, "txns.max-age-s").map(seconds -> 1000 * seconds).orElse(null),
         number(options, "txns.id-retention-days").map(days -> DAY_MS * days).orElse(null),
         Arrays.stream(options.getOrDefault("txns.create-locations", "").split(","))

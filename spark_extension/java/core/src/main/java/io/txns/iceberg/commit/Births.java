@@ -25,6 +25,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.TableMetadata;
@@ -50,6 +52,11 @@ final class Births {
   private final TxnClock clock;
 
   /**
+   * Tables that others have written, the last time, between the first look at them and the lock.
+   */
+  private final Set<TableIdentifier> hurried = ConcurrentHashMap.newKeySet();
+
+  /**
    * @param rows the catalog's; empty where each table has a swap of its own
    */
   Births(
@@ -68,6 +75,24 @@ final class Births {
   }
 
   /**
+   * Learn which tables others have written between the first look at them and the lock. Next time
+   * nothing is written ahead for these: it would be made again under the lock, while the time of
+   * the processor is what those who have the lock wait for.
+   *
+   * @param now what is to be written: what was staged, or what was staged anew
+   */
+  void learn(Map<TableIdentifier, StagedTable> staged, Map<TableIdentifier, StagedTable> now) {
+    now.forEach(
+        (table, write) -> {
+          if (write == staged.get(table)) {
+            hurried.remove(table);
+          } else {
+            hurried.add(table);
+          }
+        });
+  }
+
+  /**
    * Write what a swap will need, as far as tables were last seen as they were staged on: nobody is
    * asked whether they are still so. What is wrong with it, its attempt under the lock tells.
    *
@@ -75,11 +100,13 @@ final class Births {
    */
   Ahead ahead(CommitRequest request, Map<TableIdentifier, StagedTable> writes) {
     Head newest = log.newest();
-    if (writes.isEmpty() || !newest.exists()) {
+    Map<TableIdentifier, StagedTable> wanted = new LinkedHashMap<>(writes);
+    wanted.keySet().removeAll(hurried);
+    if (wanted.isEmpty() || !newest.exists()) {
       return Ahead.NONE;
     }
     try {
-      return rows.get().map(all -> ahead(all, newest, request, writes)).orElse(Ahead.NONE);
+      return rows.get().map(all -> ahead(all, newest, request, wanted)).orElse(Ahead.NONE);
     } catch (RuntimeException e) {
       LOG.debug("nothing is written ahead", e);
       return Ahead.NONE;

@@ -151,10 +151,20 @@ public final class Tidier {
     return head.state().entries().size() - keptByLast - config.get().tidyAfter();
   }
 
-  /** What another one has tidied meanwhile is not left by this one; gives how many it has left. */
+  /**
+   * Archive the older half, if nobody else has; gives how many entries it had to leave of that.
+   *
+   * <p>What has been committed since its BEGIN a short transaction finds in the head then: it would
+   * read the archive for that, under the lock that others wait for.
+   */
   private int tidiedIfStillDue(Head head) {
     int standing = head.state().entries().size();
-    keptByLast = beyond(head) > 0 ? standing - tidy(head) : Math.min(keptByLast, standing);
+    if (beyond(head) <= 0) {
+      keptByLast = Math.min(keptByLast, standing);
+    } else {
+      int older = standing - config.get().tidyAfter() / 2;
+      keptByLast = older - tidy(head, older);
+    }
     return keptByLast;
   }
 
@@ -178,12 +188,14 @@ public final class Tidier {
    * @return how many entries left the head
    */
   public int tidy() {
-    return LogFields.of(Phase.TIDY).during(() -> onNewest(this::tidy));
+    return LogFields.of(Phase.TIDY)
+        .during(() -> onNewest(head -> tidy(head, head.state().entries().size())));
   }
 
-  private int tidy(Head head) {
+  /** Archive what is applied of the first entries of a head; gives how many left it. */
+  private int tidy(Head head, int older) {
     settle(head);
-    List<Entry> done = applied(head);
+    List<Entry> done = applied(head, older);
     if (done.isEmpty()) {
       return 0;
     }
@@ -233,12 +245,12 @@ public final class Tidier {
   }
 
   /** Entries that every table of theirs shows; an open {@code off} and the settings stay. */
-  private List<Entry> applied(Head head) {
+  private List<Entry> applied(Head head, int older) {
     AppliedTo applied = new AppliedTo(tables, head.state());
     List<Entry> done = new ArrayList<>();
     Map<String, TableIdentifier> known = new HashMap<>();
     Entry settings = head.state().settingsEntry().orElse(null);
-    for (Entry entry : head.state().entries()) {
+    for (Entry entry : head.state().entries().subList(0, older)) {
       boolean lasts = entry == settings || head.state().off() && entry.kind() == EntryKind.OFF;
       if (applied.everywhere(entry) && !lasts && !isNeeded(entry, known)) {
         done.add(entry);

@@ -93,6 +93,7 @@ final class Validation {
     request.judge().accept(head.state());
     Leftovers leftovers = request.leftovers();
     Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
+    births.learn(request.writes(), writes);
     refuseVoid(request, head);
     return entry(request, head, commitTs, writes, ahead);
   }
