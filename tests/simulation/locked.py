@@ -17,7 +17,7 @@ from txns._iceberg.locked_rows import LockedRows, Rows
 from txns._iceberg.sql_rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.table import Table
 
@@ -60,6 +60,10 @@ class SimulatedRows(Rows):
             yield rows
         finally:
             rows.undo()
+
+    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
+        locations = {name: table.metadata_location for name, table in tables.items()}
+        return _Looked(self.catalog, locations, _seen=dict(tables), held=False)
 
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         return _Looked(self.catalog, self.catalog.look(list(tables)))

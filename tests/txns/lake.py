@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table.snapshots import Operation, Summary
+from sqlalchemy import event
 
 import txns
 from txns._clock import SystemClock
@@ -167,3 +168,17 @@ def compaction(table) -> Snapshot:
             "summary": Summary(Operation.REPLACE),
         }
     )
+
+
+@contextmanager
+def questions(handle):
+    """Give the statements that a handle's SQL catalog sends meanwhile."""
+    sent: list[str] = []
+
+    def note(_conn, _cursor, statement, *_):
+        sent.append(statement)
+
+    engine = handle.parts.catalog.engine
+    event.listen(engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(engine, "before_cursor_execute", note)

@@ -185,7 +185,7 @@ class AutocommitCatalog(TxnCatalog):
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
             requirement.validate(base if is_about_main(requirement) else loaded.metadata)
-        staged = StagedTable(name, table.io, base, applied_ts=loaded.applied_ts)
+        staged = StagedTable(name, table.io, base, real=loaded.table)
         staged.check_base(updates)
         # What is no append pyiceberg validates on the newer state, as on a plain table.
         appended = table.made_by_appends(updates)

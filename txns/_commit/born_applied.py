@@ -112,9 +112,10 @@ class Births:
         self, key: Key, writes: Mapping[Identifier, StagedTable], marks: Mapping[str, str]
     ) -> Ahead | None:
         """
-        Write what a swap will need, as far as tables are now what was staged on.
+        Write what a swap will need, as far as tables were last seen as they were staged on.
 
-        What is wrong with it, its attempt under the lock tells.
+        Nobody is asked whether they are still so. What is wrong with it, its attempt under the lock
+        tells.
 
         Args:
             key: The transaction's.
@@ -139,29 +140,28 @@ class Births:
         writes: Mapping[Identifier, StagedTable],
         marks: Mapping[str, str],
     ) -> Ahead | None:
-        writes = {table: each for table, each in writes.items() if table not in self._hurried}
-        if not writes:
+        head = self.log.newest
+        tables = {table: each.real for table, each in writes.items() if each.real is not None}
+        seen = {
+            table: real
+            for table, real in tables.items()
+            if table not in self._hurried and _is_as_staged(real, writes[table], head)
+        }
+        if not (seen and head.exists and self._wanted(head)):
             return None
-        looked_at = rows.looked_at([self.log.identifier, *writes])
-        head = self.log.load(looked_at)
-        if not self._wanted(head):
-            return None
+        known = rows.known(seen)
         commit_ts = key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
         entry = Entry(Kind.COMMIT, key.txn_id, commit_ts, 0, commit_ts)
         changes: dict[Identifier, Hashable] = {}
         built: dict[Identifier, tuple[Point, Change, CommitTableRequest]] = {}
-        for table, staged in writes.items():
-            if not looked_at.has(table):
-                continue
-            at = _mark_and_main(looked_at.load_table(table).metadata)
-            if staged.create or at != _mark_and_main(staged.base):
-                continue
+        for table in seen:
+            staged = writes[table]
             point = staged.point
             change, carried = change_builder.build(staged, key.txn_id, commit_ts, marks)
             built[table] = point, change, carried
-            if self.bear(looked_at, head, LoggedChange(entry, change), carried):
+            if self.bear(known, head, LoggedChange(entry, change), carried):
                 changes[table] = _key(LoggedChange(entry, change))
-        return Ahead(commit_ts, looked_at.make_ready(changes), built)
+        return Ahead(commit_ts, known.make_ready(changes), built)
 
     def bear(
         self,
@@ -295,6 +295,14 @@ class Births:
 def _key(logged: LoggedChange) -> Hashable:
     """Give what tells a change from all others that may be made of what was staged."""
     return logged.entry.txn_id, logged.commit_ts, logged.change.to_snapshot_id
+
+
+def _is_as_staged(real: Table, staged: StagedTable, head: Head) -> bool:
+    """Whether a table as it was read is what was staged on, and a head has no more of it."""
+    metadata = real.metadata
+    if _mark_and_main(metadata) != _mark_and_main(staged.base):
+        return False
+    return head.state.born_ts(str(metadata.table_uuid)) <= _mark.applied_ts(metadata)
 
 
 def _mark_and_main(metadata: TableMetadata) -> Hashable:

@@ -309,5 +309,9 @@ class Rows(ABC):
         """
 
     @abstractmethod
+    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
+        """Give the rows of tables as somebody knows them: nobody is asked for them."""
+
+    @abstractmethod
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         """Give the rows of tables as they are, which others may move meanwhile."""

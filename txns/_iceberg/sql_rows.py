@@ -26,7 +26,7 @@ from txns._identifier import dotted_name
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -60,16 +60,16 @@ _NO_RIGHT = "42501"
 
 @dataclass
 class _LockedSqlRows(LockedRows):
-    """Of one connection, in a transaction of its database."""
+    """Of one connection, in a transaction of its database; of none where nobody holds them."""
 
     catalog: SqlCatalog
-    connection: Connection = field(kw_only=True)
+    connection: Connection | None = field(default=None, kw_only=True)
     is_over: bool = field(default=False, kw_only=True)
     _said_at_ms: int = field(default_factory=_CLOCK.elapsed_ms, kw_only=True)
 
     def at_work(self) -> None:
         now_ms = _CLOCK.elapsed_ms()
-        if not self.held or now_ms - self._said_at_ms < _SILENT_MS:
+        if self.connection is None or now_ms - self._said_at_ms < _SILENT_MS:
             return
         with suppress(SQLAlchemyError):  # the next request tells
             self.connection.exec_driver_sql("SELECT 1")
@@ -81,7 +81,7 @@ class _LockedSqlRows(LockedRows):
 
         PostgreSQL ends a transaction that it has refused something, unless it goes back.
         """
-        if not self.held or self.connection.dialect.name not in _BY_ROW:
+        if self.connection is None or self.connection.dialect.name not in _BY_ROW:
             return True
         row = self.catalog._create_table_row(*key_of(identifier), "")  # noqa: SLF001 -- see _move
         self.connection.exec_driver_sql("SAVEPOINT creation")
@@ -100,6 +100,7 @@ class _LockedSqlRows(LockedRows):
         known_tables(self.catalog).text.write(made.io, made.metadata_location, made.metadata)
 
     def _move(self, moves: Sequence[tuple[Table | None, Table]]) -> None:
+        assert self.connection is not None
         for made in (made for base, made in moves if base is None):
             row = self.catalog._create_table_row(  # noqa: SLF001 -- as create_table does
                 *key_of(made.name()), made.metadata_location
@@ -114,9 +115,9 @@ class _LockedSqlRows(LockedRows):
         # One question for all: who is asked has to be waited for, and others wait meanwhile.
         together = len(there) if self.connection.dialect.name == "postgresql" else 1
         for start in range(0, len(there), together):
-            self._update(there[start : start + together])
+            self._update(self.connection, there[start : start + together])
 
-    def _update(self, moves: Sequence[tuple[Table, Table]]) -> None:
+    def _update(self, connection: Connection, moves: Sequence[tuple[Table, Table]]) -> None:
         values: dict[str, str] = {"catalog": self.catalog.name}
         for number, (base, made) in enumerate(moves):
             namespace, name = key_of(made.name())
@@ -125,12 +126,13 @@ class _LockedSqlRows(LockedRows):
                 f"here{number}": base.metadata_location,
                 f"there{number}": made.metadata_location,
             }
-        moved = self.connection.execute(_update_of(len(moves)), values)
+        moved = connection.execute(_update_of(len(moves)), values)
         if moved.rowcount != len(moves):
             names = ", ".join(dotted_name(made.name()) for _, made in moves)
             raise CommitFailedException(f"a table has moved: {names}")
 
     def _commit(self) -> None:
+        assert self.connection is not None
         self.connection.exec_driver_sql("COMMIT")
         self.is_over = True
         for table in self._sent:
@@ -167,10 +169,13 @@ class SqlRows(Rows):
                     _roll_back(connection)
                 rows.undo()
 
+    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
+        locations = {name: table.metadata_location for name, table in tables.items()}
+        return _LockedSqlRows(self.catalog, locations, _seen=dict(tables), held=False)
+
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         with self.catalog.engine.connect() as connection:
-            locations = self._locations(connection, tables)
-            return _LockedSqlRows(self.catalog, locations, connection=connection, held=False)
+            return _LockedSqlRows(self.catalog, self._locations(connection, tables), held=False)
 
     def _lock(
         self, connection: Connection, tables: set[Identifier], first: Identifier

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
@@ -65,7 +66,7 @@ class StagedTable:
         base: TableMetadata,
         *,
         create: bool = False,
-        applied_ts: int = 0,
+        real: Table | None = None,
     ) -> None:
         """
         Start from a table as of the transaction's `read_ts`.
@@ -75,13 +76,13 @@ class StagedTable:
             io: Its files.
             base: Its metadata; for a new table the first one, which is itself a change.
             create: Whether it is a new table.
-            applied_ts: `txns.applied` in ms that the catalog's table had; 0 for none.
+            real: The catalog's table, as it was loaded; None for a new one.
         """
         self.identifier = identifier
         self.io = io if isinstance(io, RecordedIO) else RecordedIO(io)
         self.base = base
         self.create = create
-        self.applied_ts = applied_ts
+        self.real = real
         self.replaced: list[str] = []
         """Files of an older version of the same appends, which nothing needs once this commits."""
         self.inheriting: dict[int, Sequence[ManifestFile]] = {}
@@ -91,9 +92,12 @@ class StagedTable:
     @staticmethod
     def of(loaded: Loaded, io: FileIO | None = None) -> StagedTable:
         """Start from a table that was loaded; `io` gives its files where something counts them."""
-        return StagedTable(
-            loaded.identifier, io or loaded.io, loaded.metadata, applied_ts=loaded.applied_ts
-        )
+        return StagedTable(loaded.identifier, io or loaded.io, loaded.metadata, real=loaded.table)
+
+    @property
+    def applied_ts(self) -> int:
+        """`txns.applied` in ms that the catalog's table had; 0 for none."""
+        return mark.applied_ts(self.real.metadata) if self.real else 0
 
     @property
     def current(self) -> TableMetadata:

@@ -470,6 +470,7 @@ def days(shop):
     shop.clock.ahead_ms += 3 * 24 * 60 * 60_000
     for value in range(10, 24):
         _append_with(handle, value)
+    handle.tidy()  # the version after the last commit says that this was one
     assert not Path(urlparse(shop.amid[LOG]).path).exists()
     assert Path(urlparse(shop.at_the_end[LOG]).path).exists()
     return shop

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
-from tests.txns.lake import ids, rows
+from tests.txns.lake import ids, questions, rows
 from txns._iceberg.sql_rows import SqlRows
 
 
 @pytest.fixture
 def atomic(lake):
     return lake.open(apply="atomic")
-
-
-@contextmanager
-def questions(handle):
-    """Give the statements that are sent meanwhile."""
-    sent: list[str] = []
-
-    def note(_conn, _cursor, statement, *_):
-        sent.append(statement)
-
-    engine = handle.parts.catalog.engine
-    event.listen(engine, "before_cursor_execute", note)
-    yield sent
-    event.remove(engine, "before_cursor_execute", note)
 
 
 def read(handle, *names: str) -> list[list[int]]:

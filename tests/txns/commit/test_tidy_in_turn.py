@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
@@ -68,27 +67,6 @@ def test_one_thread_of_a_process_tidies_the_others_go_on(lake, atomic, monkeypat
         append(atomic, number, to=(a,))
     assert [False, False] == found
     assert 2 == len(lake.standing())
-
-
-def test_who_looks_ahead_at_rows_that_move_meanwhile_says_nothing_of_it(
-    lake, atomic, monkeypatch, caplog
-):
-    """It is no catalog that lags: the rows are those that were looked at before."""
-    a, b = lake.table("a"), lake.table("b")
-    real, looked = type(atomic.parts.committer._births.rows).looked_at, []
-
-    def looked_at(self, tables):
-        found = real(self, tables)
-        if not looked:
-            looked.append(found)
-            append(atomic, 1, to=(b,))
-        return found
-
-    monkeypatch.setattr(type(atomic.parts.committer._births.rows), "looked_at", looked_at)
-    with caplog.at_level(logging.WARNING):
-        append(atomic, 1, to=(a,))
-    assert looked
-    assert [] == [each.getMessage() for each in caplog.records]
 
 
 def test_a_transaction_finds_in_the_head_what_others_have_committed_since_it_began(
