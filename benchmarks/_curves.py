@@ -78,7 +78,7 @@ class Curves:
 
 def curves(benchmark: str, metrics: Sequence[dict[str, Any]]) -> list[Curves]:
     """Return the plots of a benchmark that are curves."""
-    if benchmark == "small_transactions":
+    if benchmark.startswith("small_transactions"):
         return [_over_writers(benchmark, metrics)]
     growing = [metric for metric in metrics if metric.get("points")]
     quantities = dict.fromkeys(_parts(metric)[2] for metric in growing)

@@ -201,6 +201,7 @@ _CELLS: dict[str, Callable[[dict[str, Any]], _Cell]] = {
     "large_log": _cell_of_a_log,
     "outside_readers": _cell_of_pairs,
     "small_transactions": _cell_of_ways,
+    "small_transactions_on_sqlite": _cell_of_ways,
     "spark_sessions": _cell_of_writers,
 }
 

@@ -1,5 +1,5 @@
 """
-Ways to put one row into each of five tables, for `small_transactions`.
+Ways to put one row into each of five tables, for `small_transactions`, on SQLite as well.
 
 Each is set up in a database and a folder of its own, and writes as a process of its own.
 """
@@ -289,12 +289,12 @@ WAYS: dict[str, type[Way]] = {
 """By their names."""
 
 
-def work(write: Callable[[int], None], lasts_s: float) -> tuple[float, list[float]]:
-    """Write for some seconds; give how many that were, and how many each transaction took."""
+def work(write: Callable[[int], None], lasts_s: float, first: int = 0) -> tuple[float, list[float]]:
+    """Write from a number on for some seconds; give how many, and what each transaction took."""
     latencies: list[float] = []
     began = time.perf_counter()
     while time.perf_counter() - began < lasts_s:
         started = time.perf_counter()
-        write(len(latencies))
+        write(first + len(latencies))
         latencies.append(time.perf_counter() - started)
     return time.perf_counter() - began, latencies

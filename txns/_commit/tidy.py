@@ -57,6 +57,9 @@ SMALL_FILE_BYTES = 256 * 1024
 SMALL_FILES = 4
 """How many there are then: to merge each time would write all of them at each tidy."""
 
+LARGE_HEAD_BYTES = 512 * 1024
+"""Records of so much, which each swap writes again, are tidied twice as early, and none stay."""
+
 _EVERY = 8
 """Where writers wait for each other one of so many tries: the others would find it done."""
 
@@ -115,7 +118,7 @@ class Tidier:
         """
         Tidy when more than `tidy_after` new entries stand in the head; errors are logged.
 
-        The newer half of those stays.
+        The newer half of those stays, unless they are large.
 
         Returns:
             Whether it was due.
@@ -138,7 +141,10 @@ class Tidier:
 
     def _beyond(self, head: Head) -> int:
         """Give how many entries stand in a head beyond those at which no tidy is due."""
-        return len(head.state.entries) - self._kept_by_last - self._config.tidy_after
+        may_stand = self._config.tidy_after
+        if head.record_bytes > LARGE_HEAD_BYTES:
+            may_stand //= 2
+        return len(head.state.entries) - self._kept_by_last - may_stand
 
     def _tidy_if_still_due(self, head: Head) -> int:
         """
@@ -151,7 +157,8 @@ class Tidier:
         if self._beyond(head) <= 0:
             self._kept_by_last = min(self._kept_by_last, standing)
             return 0
-        older = standing - self._config.tidy_after // 2
+        stays = 0 if head.record_bytes > LARGE_HEAD_BYTES else self._config.tidy_after // 2
+        older = standing - stays
         left = self._swapped(head, older)
         self._kept_by_last = older - left
         return left

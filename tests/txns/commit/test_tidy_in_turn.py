@@ -9,6 +9,7 @@ import pytest
 from tests.txns.commit.test_ahead import together
 from tests.txns.commit.test_atomic import append
 from tests.txns.lake import rows
+from txns._commit import tidy
 from txns._commit.tidy import Tidier
 from txns._log.archive import Archive
 
@@ -86,6 +87,22 @@ def test_a_transaction_finds_in_the_head_what_others_have_committed_since_it_beg
             txn.commit()
     assert 6 > len(lake.standing())
     assert 8 < sum(1 for _ in atomic.transactions())
+
+
+@pytest.mark.parametrize(
+    ("large", "expected"), [(1 << 20, [2, 3, 4, 2, 3, 4, 2]), (100, [2, 0, 1, 2, 0, 1, 2])]
+)
+def test_a_head_of_many_bytes_is_tidied_earlier_and_whole(
+    lake, atomic, monkeypatch, large, expected
+):
+    """Each swap writes it again; of one of few bytes the newer half stays."""
+    a = lake.table("a")
+    monkeypatch.setattr(tidy, "LARGE_HEAD_BYTES", large)
+    standing = []
+    for number in range(len(expected)):
+        append(atomic, number, to=(a,))
+        standing.append(len(lake.standing()))
+    assert expected == standing  # with the registration
 
 
 def unread(*_args, **_kwargs):

@@ -81,6 +81,8 @@ public final class Tidier {
   /** How many there are then: to merge each time would write all of them at each tidy. */
   static final int SMALL_FILES = 4;
 
+  private static final long LARGE_HEAD_BYTES = 512 * 1024;
+
   /** Where writers wait for each other one of so many tries: the others would find it done. */
   private static final int EVERY = 8;
 
@@ -148,7 +150,14 @@ public final class Tidier {
 
   /** How many entries stand in a head beyond those at which none is due. */
   private int beyond(Head head) {
-    return head.state().entries().size() - keptByLast - config.get().tidyAfter();
+    int tidyAfter = config.get().tidyAfter();
+    int mayStand = isLarge(head) ? tidyAfter / 2 : tidyAfter;
+    return head.state().entries().size() - keptByLast - mayStand;
+  }
+
+  /** Whether each swap writes much again; such heads are tidied twice as early, and none stay. */
+  private static boolean isLarge(Head head) {
+    return head.recordBytes() > LARGE_HEAD_BYTES;
   }
 
   /**
@@ -162,7 +171,7 @@ public final class Tidier {
     if (beyond(head) <= 0) {
       keptByLast = Math.min(keptByLast, standing);
     } else {
-      int older = standing - config.get().tidyAfter() / 2;
+      int older = standing - (isLarge(head) ? 0 : config.get().tidyAfter() / 2);
       keptByLast = older - tidy(head, older);
     }
     return keptByLast;

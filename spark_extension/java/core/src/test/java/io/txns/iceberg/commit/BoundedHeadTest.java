@@ -59,6 +59,25 @@ class BoundedHeadTest extends TwoTables {
     assertThat(entries()).isLessThanOrEqualTo(5);
   }
 
+  /** Each swap writes a head of many bytes again; of one of few the newer half stays. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void theNewerHalfOfASmallHeadStays(boolean large) {
+    TxnHandle one = lake.open(Map.of("txns.tidy-after", "4"));
+    handle.tidy();
+    if (large) {
+      fill(2, (head, ts) -> advance(head, ts, "x".repeat(300_000)));
+    }
+    List<Long> standing = new ArrayList<>();
+    for (int row = 2; row < 9; row++) {
+      append(one.catalog(() -> null).loadTable(id("shop.a")), row);
+      standing.add(entries());
+    }
+    assertThat(standing)
+        .isEqualTo(
+            large ? List.of(0L, 1L, 2L, 3L, 4L, 2L, 3L) : List.of(1L, 2L, 3L, 2L, 3L, 4L, 2L));
+  }
+
   /** A table that refuses its entries keeps those of the others out of no archive. */
   @Test
   void whatIsAppliedIsTidiedWhileAnotherTableCannotBe() {
