@@ -142,7 +142,7 @@ class Tidier:
     def _beyond(self, head: Head) -> int:
         """Give how many entries stand in a head beyond those at which no tidy is due."""
         may_stand = self._config.tidy_after
-        if head.record_bytes > LARGE_HEAD_BYTES:
+        if _is_large(head):
             may_stand //= 2
         return len(head.state.entries) - self._kept_by_last - may_stand
 
@@ -157,7 +157,7 @@ class Tidier:
         if self._beyond(head) <= 0:
             self._kept_by_last = min(self._kept_by_last, standing)
             return 0
-        stays = 0 if head.record_bytes > LARGE_HEAD_BYTES else self._config.tidy_after // 2
+        stays = 0 if _is_large(head) else self._config.tidy_after // 2
         older = standing - stays
         left = self._swapped(head, older)
         self._kept_by_last = older - left
@@ -286,6 +286,10 @@ class Tidier:
             else:
                 known |= {change.uuid: change.table for change in entry.changes}
         return done
+
+
+def _is_large(head: Head) -> bool:
+    return head.record_bytes > LARGE_HEAD_BYTES
 
 
 def archived(

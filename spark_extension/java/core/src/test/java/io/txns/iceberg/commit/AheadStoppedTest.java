@@ -33,16 +33,8 @@ class AheadStoppedTest extends WritesAhead {
   void whoIsInterruptedWhileItWaitsLeavesNothing() throws Exception {
     Transaction waiting = appending(2, A, B);
     Transaction before = appending(3, B);
-    CountDownLatch begun = new CountDownLatch(1);
-    CountDownLatch opened = new CountDownLatch(1);
-    meanwhile(
-        () -> {
-          begun.countDown();
-          await(opened);
-        });
     List<FutureTask<Committed>> done = new ArrayList<>();
-    start(before, done);
-    await(begun);
+    CountDownLatch opened = holding(before, done);
     Thread thread = start(waiting, done);
     Loops.awaitInGroup(thread);
     assertThat(ahead).hasSize(3).allMatch(Files::exists);

@@ -196,16 +196,8 @@ class AheadTest extends WritesAhead {
     List<Transaction> two = List.of(appending(2, A, B), appending(3, A, B));
     lake.create(handle, "shop.c");
     Transaction before = appending(4, id("shop.c"));
-    CountDownLatch begun = new CountDownLatch(1);
-    CountDownLatch opened = new CountDownLatch(1);
-    meanwhile(
-        () -> {
-          begun.countDown();
-          await(opened);
-        });
     List<FutureTask<Committed>> done = new ArrayList<>();
-    start(before, done);
-    await(begun);
+    CountDownLatch opened = holding(before, done);
     for (Transaction txn : two) {
       Loops.awaitInGroup(start(txn, done));
     }

@@ -139,6 +139,20 @@ abstract class WritesAhead extends TwoTables {
     return named;
   }
 
+  /** Let a transaction commit in a thread of its own, and hold the lock until a latch is opened. */
+  CountDownLatch holding(Transaction txn, List<FutureTask<Committed>> done) {
+    CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch opened = new CountDownLatch(1);
+    meanwhile(
+        () -> {
+          begun.countDown();
+          await(opened);
+        });
+    start(txn, done);
+    await(begun);
+    return opened;
+  }
+
   static Thread start(Transaction txn, List<FutureTask<Committed>> done) {
     FutureTask<Committed> task = new FutureTask<>(txn::commit);
     done.add(task);
