@@ -25,7 +25,7 @@ from tests.simulation.settings import Core, Switch
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
-from txns._commit import tidy
+from txns._commit import small_files
 from txns._log import limits, payload
 from txns._table import mark
 
@@ -250,7 +250,7 @@ def payloads_in_files(*, there: bool) -> Iterator[None]:
 @contextmanager
 def archive_files_apart(*, there: bool) -> Iterator[None]:
     """Let no tidy rewrite files of earlier ones, as where the archive is large (Python's)."""
-    with mock.patch.object(tidy, "SMALL_FILE_BYTES", 0) if there else nullcontext():
+    with mock.patch.object(small_files, "SMALL_FILE_BYTES", 0) if there else nullcontext():
         yield
 
 

@@ -12,13 +12,11 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import GreaterThanOrEqual, Reference
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
-from pyiceberg.types import LongType
 
+from txns._commit import small_files
 from txns._commit.dropped_files import dropped
 from txns._commit.outstanding import AppliedTo
 from txns._iceberg import timestamps
@@ -27,7 +25,7 @@ from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
-from txns._log.archive_scan import readable
+from txns._log.archive_scan import readable, rows_of_files
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.swap import Outcome
 from txns._logger import about, logger
@@ -51,12 +49,6 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
-SMALL_FILE_BYTES = 256 * 1024
-"""Files of the archive below this size are merged into the next one, once there are enough."""
-
-SMALL_FILES = 4
-"""How many there are then: to merge each time would write all of them at each tidy."""
-
 LARGE_HEAD_BYTES = 512 * 1024
 """Records of so much, which each swap writes again, are tidied twice as early, and none stay."""
 
@@ -65,8 +57,6 @@ _EVERY = 8
 
 _LATE = 32
 """Entries beyond what is due, at which all try: those that come in twos may miss each turn."""
-
-_COMMIT_TS_ID = commit_table.SCHEMA.find_field("commit_ts").field_id
 
 
 @dataclass(frozen=True)
@@ -217,12 +207,13 @@ class Tidier:
         try:
             head.at_work()
             with readable():
-                small = _mergeable(table)
-                rows = _rows(table, small)
+                small = small_files.to_merge(table)
+                rows = rows_of_files(table, small)
             for entry in done:
                 rows.extend(archive.rows_of(entry))
             head.at_work()
-            snapshot, updates = _rewritten(table, rows, small, record)
+            replaced = [task.file for task in small]
+            snapshot, updates = _rewritten(table, rows, replaced, record)
             head.at_work()
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
@@ -329,58 +320,6 @@ def _rewritten(
         AddSnapshotUpdate(snapshot=snapshot),
         commit_table.main_at(snapshot.snapshot_id),
     ]
-
-
-def _mergeable(table: Table) -> list[DataFile]:
-    """
-    Give the small files that a range of `commit_ts` alone reads back, once there are enough.
-
-    No other file reaches into it. Where bounds are missing, as after a rewrite by an engine that
-    keeps no metrics, a file may reach anywhere, and none is merged.
-    """
-    files = [task.file for task in table.scan().plan_files()]
-    if len(files) < SMALL_FILES or not all(map(_is_bounded, files)):
-        return []
-    small = _newest_small(files)
-    return small if len(small) >= SMALL_FILES else []
-
-
-def _newest_small(files: list[DataFile]) -> list[DataFile]:
-    """
-    Give the small files that are newer than all others.
-
-    A small one may stand below a large one, if a tidy has moved many entries at once, or reach into
-    it, with an entry that could not leave the head for long: these stay as they are, once for all.
-    """
-    small: list[DataFile] = []
-    reached_ts = -1
-    for file in sorted(files, key=lambda each: _bound(each.lower_bounds)):
-        if file.file_size_in_bytes < SMALL_FILE_BYTES and _bound(file.lower_bounds) > reached_ts:
-            small.append(file)
-        else:
-            reached_ts = max(reached_ts, *(_bound(each.upper_bounds) for each in (*small, file)))
-            small = []
-    return small
-
-
-def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:
-    if not files:
-        return []
-    condition = GreaterThanOrEqual(term=Reference("commit_ts"), value=_least_ts(files))
-    rows: list[dict[str, Any]] = table.scan(row_filter=condition).to_arrow().to_pylist()
-    return rows
-
-
-def _least_ts(files: list[DataFile]) -> int:
-    return min(_bound(file.lower_bounds) for file in files)
-
-
-def _is_bounded(file: DataFile) -> bool:
-    return all(_COMMIT_TS_ID in (each or {}) for each in (file.lower_bounds, file.upper_bounds))
-
-
-def _bound(bounds: dict[int, bytes]) -> int:
-    return int(from_bytes(LongType(), bounds[_COMMIT_TS_ID]))
 
 
 def _is_needed(entry: Entry, known: Mapping[str, Identifier]) -> bool:

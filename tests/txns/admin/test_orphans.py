@@ -20,7 +20,7 @@ from txns._admin.invariants import check_all
 from txns._admin.kept_versions import staying
 from txns._admin.log_versions import Versions
 from txns._admin.recover import recover
-from txns._commit import tidy
+from txns._commit import small_files
 from txns._config import Config
 from txns._log import commit_table
 
@@ -155,7 +155,7 @@ def test_the_log_goes_on_while_somebody_stands_still(lake, handle, monkeypatch):
     2. A tidy leaves the list of manifests behind that he has in mind, and it is removed. Large
        files of the archive stand in manifests of before.
     """
-    monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(small_files, "SMALL_FILE_BYTES", 0)
     lake.table("a")
     append(handle, 1)
     handle.tidy()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from benchmarks._large_log import add_archive
 from tests.txns.lake import Lake, rows
 from txns._cli import main
-from txns._commit import tidy
+from txns._commit import small_files
 from txns._log import archive_scan
 from txns._log.archive import Wanted
 from txns._log.archive_scan import ArchiveScan, Span, falling, rising
@@ -21,6 +21,7 @@ from txns._log.entry import Kind
 
 if TYPE_CHECKING:
     import txns
+    from txns._catalog.outcome import Committed
     from txns._log.entry import Entry
 
 A, B = "shop.a", "shop.b"
@@ -156,7 +157,7 @@ def test_transactions_gives_the_newest_entries_or_those_above_a_time(past):
 def test_a_list_of_the_archive_has_no_manifests_without_files(lake, handle):
     """Who replaces small files leaves no manifest of them, which each tidy would read."""
     name = lake.table("a")
-    for number in range(3 * tidy.SMALL_FILES):
+    for number in range(3 * small_files.SMALL_FILES):
         with handle.begin() as txn:
             txn.load_table(name).append(rows(number))
         assert handle.tidy()
@@ -164,36 +165,50 @@ def test_a_list_of_the_archive_has_no_manifests_without_files(lake, handle):
     listed = table.current_snapshot().manifests(table.io)
     empty = [each for each in listed if not (each.has_added_files() or each.has_existing_files())]
     assert 1 >= len(empty)  # what the last one has replaced
-    assert tidy.SMALL_FILES >= len(listed) - len(empty)
+    assert small_files.SMALL_FILES >= len(listed) - len(empty)
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_small_files_are_merged_above_those_that_stay(lake, handle, monkeypatch, late):
-    """One stands below a large one, or reaches into it: those after that are as many as before."""
-    monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 20_000)
+@pytest.mark.parametrize("late", ["below", "within", "always"])
+def test_small_files_are_merged_beside_large_ones(lake, handle, monkeypatch, late):
+    """One stands below a large one, or reaches into it, as each one after it into the one before.
+
+    The last is so where each tidy leaves an entry to the next one.
+    """
+    monkeypatch.setattr(small_files, "SMALL_FILE_BYTES", 20_000)
     a, b = lake.table("a"), lake.table("b")
     assert handle.tidy()
-    waiting = handle.begin()
-    waiting.load_table(b).append(rows(0))
-    waiting = waiting.commit_at() if late else waiting.commit()
-    assert late or handle.tidy()
+    waiting = _waiting(handle, b)
+    if late == "below":
+        waiting.apply()
+        assert handle.tidy()
     rng = random.Random(1)
     for number in range(10):
         with handle.begin(comment=rng.randbytes(2000).hex()) as txn:
             txn.load_table(a).append(rows(number))
     assert handle.tidy()
     assert 20_000 < _files(handle)[-1].stat().st_size
-    waiting.apply()
-    for number in range(3 * tidy.SMALL_FILES):
+    for number in range(3 * small_files.SMALL_FILES):
+        waiting.apply()
+        waiting = _waiting(handle, b) if late == "always" else waiting
         with handle.begin() as txn:
             txn.load_table(a).append(rows(number))
         assert handle.tidy()
-    assert 3 + tidy.SMALL_FILES >= len(_files(handle))
+    waiting.apply()
+    handle.tidy()
+    assert 1 + small_files.SMALL_FILES >= len(_files(handle))
     entries = _archived(handle)
     found = [row["commit_ts"] for row in handle.parts.timeline.archive.rows()]
     assert found == [entry.commit_ts for entry in entries]  # each has one row
     assert waiting.commit_ts in found
-    assert 10 + 1 + 3 * tidy.SMALL_FILES == sum(entry.kind is Kind.COMMIT for entry in entries)
+    commits = sum(entry.kind is Kind.COMMIT for entry in entries)
+    assert commits == 10 + 1 + 3 * small_files.SMALL_FILES * (1 + (late == "always"))
+
+
+def _waiting(handle: txns.Handle, table: str) -> Committed:
+    """Commit what somebody has to apply."""
+    txn = handle.begin()
+    txn.load_table(table).append(rows(0))
+    return txn.commit_at()
 
 
 def _archived(handle: txns.Handle) -> list[Entry]:

@@ -8,7 +8,6 @@ import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.CommitTable;
 import io.txns.iceberg.log.Engine;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -25,9 +24,7 @@ import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Overlay;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -40,11 +37,9 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import java.util.function.ToIntFunction;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
-import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpec;
@@ -54,17 +49,12 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.encryption.EncryptedOutputFile;
 import org.apache.iceberg.encryption.EncryptionKeyMetadata;
-import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.formats.FormatModelRegistry;
-import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
-import org.apache.iceberg.types.Conversions;
-import org.apache.iceberg.types.Types;
 
 /**
  * Moves applied entries out of the head into the commit table's rows, in one swap.
@@ -75,12 +65,6 @@ import org.apache.iceberg.types.Types;
 public final class Tidier {
   private static final TxnLogger LOG = TxnLogger.of(Tidier.class);
 
-  /** Files of the archive below this size are merged into the next one, once there are enough. */
-  private static final long SMALL_FILE_BYTES = 256 * 1024;
-
-  /** How many there are then: to merge each time would write all of them at each tidy. */
-  static final int SMALL_FILES = 4;
-
   private static final long LARGE_HEAD_BYTES = 512 * 1024;
 
   /** Where writers wait for each other one of so many tries: the others would find it done. */
@@ -88,8 +72,6 @@ public final class Tidier {
 
   /** Entries beyond what is due, at which all try: those that come in twos may miss each turn. */
   private static final int LATE = 32;
-
-  private static final int COMMIT_TS_ID = CommitTable.SCHEMA.findField("commit_ts").fieldId();
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
@@ -294,8 +276,8 @@ public final class Tidier {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
     attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
-    List<DataFile> small = Archive.readable(() -> mergeable(table));
-    List<Record> rows = new ArrayList<>(Archive.readable(() -> rowsOf(table, small)));
+    List<DataFile> small = Archive.readable(() -> SmallFiles.toMerge(table));
+    List<Record> rows = Archive.readable(() -> SmallFiles.rowsOf(table, small));
     atWork.run();
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
@@ -327,76 +309,6 @@ public final class Tidier {
         ? new MetadataUpdate.AddSnapshot(
             SnapshotEdit.of(add.snapshot()).timestampMs(Timestamps.newestMs(base) + 1).build())
         : change;
-  }
-
-  /**
-   * The small files that can be read back by a range of {@code commit_ts} alone, once there are
-   * enough: no other file reaches into it. Where bounds are missing, as after a rewrite by an
-   * engine that keeps no metrics, a file may reach anywhere, and none is merged.
-   */
-  private static List<DataFile> mergeable(Table table) {
-    List<DataFile> files = new ArrayList<>();
-    try (CloseableIterable<FileScanTask> tasks = table.newScan().includeColumnStats().planFiles()) {
-      tasks.forEach(task -> files.add(task.file()));
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot list the files of the archive", e);
-    }
-    if (files.size() < SMALL_FILES || !files.stream().allMatch(Tidier::isBounded)) {
-      return List.of();
-    }
-    List<DataFile> small = newestSmall(files);
-    return small.size() < SMALL_FILES ? List.of() : small;
-  }
-
-  /**
-   * The small files that are newer than all others. A small one may stand below a large one, if a
-   * tidy has moved many entries at once, or reach into it, with an entry that could not leave the
-   * head for long: these stay as they are, once for all.
-   */
-  private static List<DataFile> newestSmall(List<DataFile> files) {
-    files.sort(Comparator.comparingLong(file -> commitTs(file.lowerBounds())));
-    List<DataFile> small = new ArrayList<>();
-    long reached = -1;
-    for (DataFile file : files) {
-      small.add(file);
-      if (file.fileSizeInBytes() >= SMALL_FILE_BYTES || commitTs(file.lowerBounds()) <= reached) {
-        for (DataFile each : small) {
-          reached = Math.max(reached, commitTs(each.upperBounds()));
-        }
-        small.clear();
-      }
-    }
-    return small;
-  }
-
-  private static List<Record> rowsOf(Table table, List<DataFile> files) {
-    List<Record> rows = new ArrayList<>();
-    if (files.isEmpty()) {
-      return rows;
-    }
-    try (CloseableIterable<Record> records =
-        IcebergGenerics.read(table)
-            .where(Expressions.greaterThanOrEqual("commit_ts", leastTs(files)))
-            .build()) {
-      records.forEach(record -> rows.add(record.copy()));
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot read the archive", e);
-    }
-    return rows;
-  }
-
-  private static long leastTs(List<DataFile> files) {
-    return files.stream().mapToLong(file -> commitTs(file.lowerBounds())).min().orElseThrow();
-  }
-
-  private static boolean isBounded(DataFile file) {
-    return Stream.of(
-            Optional.ofNullable(file.lowerBounds()), Optional.ofNullable(file.upperBounds()))
-        .allMatch(bounds -> bounds.isPresent() && bounds.get().containsKey(COMMIT_TS_ID));
-  }
-
-  private static long commitTs(Map<Integer, ByteBuffer> bounds) {
-    return Conversions.fromByteBuffer(Types.LongType.get(), bounds.get(COMMIT_TS_ID));
   }
 
   private DataFile write(Table table, List<Record> rows, TidyAttempt attempt) {

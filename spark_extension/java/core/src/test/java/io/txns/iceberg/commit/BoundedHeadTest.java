@@ -91,13 +91,13 @@ class BoundedHeadTest extends TwoTables {
     assertThat(entries()).isLessThanOrEqualTo(6);
   }
 
-  /** One stands below a large one, or reaches into it: those after that are as many as before. */
+  /** One stands below a large one, or reaches into it, as each one after it into the one before. */
   @ParameterizedTest
-  @ValueSource(booleans = {true, false})
-  void smallFilesOfTheArchiveAreMergedAboveThoseThatStay(boolean late) {
+  @ValueSource(strings = {"below", "within", "always"})
+  void smallFilesOfTheArchiveAreMergedBesideLargeOnes(String late) {
     assertThat(handle.tidy()).isPositive();
     append(lazy.catalog(() -> null).loadTable(id("shop.b")), 7);
-    if (!late) {
+    if (late.equals("below")) {
       assertThat(handle.apply()).isZero();
       assertThat(handle.tidy()).isPositive();
     }
@@ -106,14 +106,18 @@ class BoundedHeadTest extends TwoTables {
     fill(200, (head, ts) -> advance(head, ts, words(random)));
     assertThat(handle.tidy()).isEqualTo(200);
     assertThat(archive()).anyMatch(file -> file.fileSizeInBytes() >= 256 * 1024);
-    assertThat(handle.apply()).isZero();
-    for (int each = 0; each < 3 * Tidier.SMALL_FILES; each++) {
+    int more = 3 * SmallFiles.ENOUGH;
+    for (int each = 0; each < more; each++) {
+      assertThat(handle.apply()).isZero();
+      if (late.equals("always")) { // each tidy leaves an entry to the next one
+        append(lazy.catalog(() -> null).loadTable(id("shop.b")), each);
+      }
       fill(1, (head, ts) -> advance(head, ts, ""));
       assertThat(handle.tidy()).isPositive();
     }
-    assertThat(archive()).hasSizeLessThanOrEqualTo(3 + Tidier.SMALL_FILES);
+    assertThat(archive()).hasSizeLessThanOrEqualTo(1 + SmallFiles.ENOUGH);
     assertThat(handle.transactions())
-        .hasSize(before + 200 + 3 * Tidier.SMALL_FILES)
+        .hasSize(before + 200 + more * (late.equals("always") ? 2 : 1))
         .extracting(TransactionRow::commitTs, TransactionRow::table)
         .doesNotHaveDuplicates();
   }

@@ -141,7 +141,7 @@ class ForgedLogTest extends TwoTables {
     TxnHandle fresh = lake.open();
     corrupt(fresh::transactions);
     corrupt(() -> fresh.transactions(0, 10));
-    while (smallFiles() < Tidier.SMALL_FILES) { // which it does not read before
+    while (smallFiles() < SmallFiles.ENOUGH) { // which it does not read before
       archive(DataFiles.builder(PartitionSpec.unpartitioned()).copy(file).build());
     }
     corrupt(fresh::tidy);
