@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from pyiceberg.catalog import Catalog
-
 from txns._admin import hold as _hold
 from txns._admin import switch
 from txns._admin.exposition import handle_text
@@ -22,6 +20,7 @@ from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._config import Config
+from txns._identifier import parts_of
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
 from txns._logger import logger
@@ -33,6 +32,8 @@ from txns.errors import InvalidUsage, transactions_off
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
+
+    from pyiceberg.catalog import Catalog
 
     from txns._admin.hold import Hold
     from txns._admin.purge import Purgeable, Purged
@@ -227,11 +228,11 @@ class Handle:
 
     def register(self, table: str | Identifier) -> int:
         """Put a table under care; idempotent. Gives the `commit_ts` from which it is, in ms."""
-        return self._parts.registrar.register(_name(table))
+        return self._parts.registrar.register(parts_of(table))
 
     def forget(self, table: str | Identifier) -> int:
         """Take a table from care; idempotent. Gives the `commit_ts` from which it is not."""
-        return self._parts.registrar.forget(_name(table))
+        return self._parts.registrar.forget(parts_of(table))
 
     def forget_all(self) -> list[Identifier]:
         """Take every table from care that the log or its archive names; give their names."""
@@ -248,11 +249,11 @@ class Handle:
 
     def repair_adopt(self, table: str | Identifier) -> int:
         """Take in what strangers wrote to a table, as an entry; gives its `commit_ts` in ms."""
-        return Repairer(self._parts).adopt(_name(table))
+        return Repairer(self._parts).adopt(parts_of(table))
 
     def repair_reject(self, table: str | Identifier) -> int:
         """Set aside what strangers wrote, on a branch; gives the entry's `commit_ts` in ms."""
-        return Repairer(self._parts).reject(_name(table))
+        return Repairer(self._parts).reject(parts_of(table))
 
     def dropped(self) -> list[Identifier]:
         """Give the dropped tables that the catalog still has, by name; see `purge`."""
@@ -261,7 +262,7 @@ class Handle:
 
     def purgeable(self, table: str | Identifier) -> Purgeable:
         """Say from when on a dropped table may be purged; raises what `purge` does if not yet."""
-        return Purger(self._parts).check(_name(table))
+        return Purger(self._parts).check(parts_of(table))
 
     def purge(self, table: str | Identifier) -> Purged:
         """
@@ -278,7 +279,7 @@ class Handle:
             Unsupported: Not yet, or not with what stands in its way: the message says when.
             Conflict: Somebody else is purging it, or was faster.
         """
-        return Purger(self._parts).purge(_name(table))
+        return Purger(self._parts).purge(parts_of(table))
 
     # ---------------------------------------------------------------- the log
 
@@ -376,7 +377,7 @@ class Handle:
         Returns:
             The newest such `commit_ts` in ms; None when there is none in time.
         """
-        return _wait.for_write(self._parts, _name(table), after_ts, timeout_ms)
+        return _wait.for_write(self._parts, parts_of(table), after_ts, timeout_ms)
 
     def subscribe(
         self, tables: Iterable[str | Identifier], *, as_of: int, until: int | None = None
@@ -395,7 +396,7 @@ class Handle:
             Conflict: A snapshot that is needed has been expired, or a table was set back and
                 adopted so: begin again at the timestamp that it names, with the table as of it.
         """
-        return subscribe(self._parts, [_name(table) for table in tables], as_of, until)
+        return subscribe(self._parts, [parts_of(table) for table in tables], as_of, until)
 
     def transactions(self, *, after: int = 0, limit: int | None = None) -> list[dict[str, Any]]:
         """
@@ -445,7 +446,7 @@ class Handle:
             InvalidUsage: 42710, there is such a hold; 42602, the name does not work.
             Conflict: Others were writing the tables all the time, or `read_ts` is too old.
         """
-        names = self.registered() if tables is None else [_name(table) for table in tables]
+        names = self.registered() if tables is None else [parts_of(table) for table in tables]
         return _hold.hold(self, self._parts, name, names, read_ts=read_ts, ttl_ms=ttl_ms)
 
     def release(self, name: str) -> tuple[Identifier, ...]:
@@ -494,7 +495,3 @@ class Handle:
     ) -> None:
         """Close the catalog underneath."""
         self.close()
-
-
-def _name(table: str | Identifier) -> Identifier:
-    return Catalog.identifier_to_tuple(table)

@@ -26,6 +26,17 @@ def _part(part: str) -> str:
     return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part
 
 
+def parts_of(name: str | Identifier) -> Identifier:
+    """
+    Give the parts of a name as it is typed.
+
+    Blanks about those of its namespace are none of it: pyiceberg's SQL catalog takes them away, and
+    Iceberg's does not, which has to find what an entry names.
+    """
+    *namespace, last = name if isinstance(name, tuple) else name.split(".")
+    return (*(part.strip() for part in namespace), last)
+
+
 def folded(name: Identifier) -> Identifier:
     """In some catalogs `T` and `t` are one name; in others the two clash for once."""
     return tuple(part.lower() for part in name)

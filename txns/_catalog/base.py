@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._identifier import dotted_name, folded
+from txns._identifier import dotted_name, folded, parts_of
 from txns._log.change import Operation
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
@@ -53,6 +53,11 @@ class TxnCatalog(Catalog):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts.catalog.name, **parts.catalog.properties)
         self._parts = parts
+
+    @staticmethod
+    def identifier_to_tuple(identifier: str | Identifier) -> Identifier:
+        """Give the parts of a name; blanks about those of its namespace are none of it."""
+        return parts_of(identifier)
 
     @abstractmethod
     def _load(self, identifier: Identifier) -> Loaded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
@@ -128,10 +127,7 @@ class Transaction(TxnCatalog):
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
-            staged = self._write_set.staged.get(name)
-            if staged is not None and staged.dropped:
-                raise NoSuchTableError(f"Table does not exist: {dotted_name(name)}")
-            return self._write_set.table(name, self, partial(self._stage_append, name))
+            return self._write_set.table(name, self, self._stage_append)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists for this transaction."""
@@ -140,7 +136,7 @@ class Transaction(TxnCatalog):
             self._check_active()
             exists = self._write_set.exists(name)
             if exists:
-                self.reads.present.add(name)
+                self.reads.present.add(self._write_set.first_name(name))
             return exists
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
@@ -193,6 +189,7 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             if self._write_set.exists(name):
                 raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
+            name = self._write_set.first_name(name)
             return self._parts.new_tables.plan(
                 self,
                 name,

@@ -10,17 +10,18 @@ from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
 from txns._iceberg.recorded_io import RecordedIO
-from txns._identifier import dotted_name
+from txns._identifier import dotted_name, folded
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
 from txns._table import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from txns._log.entry import Isolation
     from txns._log.head import Head
     from txns._stage.read_set import ReadSet
-    from txns._stage.txn_table import AppendFiles
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
     from txns._table.loaded import Loaded
 
+    AppendTo = Callable[[Identifier, list[DataFile], Mapping[str, str]], None]
     Expiry = Callable[[TableMetadata, tuple[TableUpdate, ...]], tuple[TableUpdate, ...]]
 
 
@@ -94,6 +95,8 @@ class WriteSet:
         self.options = options
         self._reads = reads
         self._loaded: dict[Identifier, Loaded] = {}
+        self._names: dict[Identifier, Identifier] = {}
+        """By each other name of a table, in letters that its catalog folds, the first one."""
         self._files: dict[Identifier, RecordedIO] = {}
         self.shared: dict[Identifier, TxnTable] = {}
         """The one object that stands for each table, so that its operations see each other."""
@@ -123,6 +126,7 @@ class WriteSet:
 
     def drop(self, name: Identifier) -> StagedTable | None:
         """Forget a table that the transaction created; else give it, to be marked."""
+        name = self._named(name)
         self.shared.pop(name, None)
         staged = self.staged.get(name)
         if staged is not None and staged.create:
@@ -133,7 +137,7 @@ class WriteSet:
 
     def load(self, identifier: Identifier) -> Loaded:
         """Load a table as of `read_ts`, the same one every time; note an absent name."""
-        known = self._loaded.get(identifier)
+        known = self._loaded.get(self.first_name(identifier))
         if known is not None:
             return known
         try:
@@ -141,6 +145,10 @@ class WriteSet:
         except NoSuchTableError:
             self._reads.absent.add(identifier)
             raise
+        first = self._first_name_of(loaded)
+        if first is not None:
+            self._names[identifier] = first
+            return self._loaded[first]
         if not loaded.registered:
             loaded = self._take_care(loaded)
         self._loaded[identifier] = loaded
@@ -148,6 +156,24 @@ class WriteSet:
         outstanding = mark.above(seen, loaded.applied_ts) if loaded.registered else frozenset()
         self._reads.load(identifier, str(seen.table_uuid), outstanding)
         return loaded
+
+    def first_name(self, name: Identifier) -> Identifier:
+        """Give the name by which a table that is known by this one was loaded first."""
+        return self._names.get(name, name)
+
+    def _first_name_of(self, loaded: Loaded) -> Identifier | None:
+        """Give the name of other letters by which a table is loaded already, if it is."""
+        letters, uuid = folded(loaded.identifier), loaded.metadata.table_uuid
+        for name, known in self._loaded.items():
+            if folded(name) == letters and known.metadata.table_uuid == uuid:
+                return name
+        return None
+
+    def _named(self, name: Identifier) -> Identifier:
+        """Give the first name of a table that there is; load it where the name is a new one."""
+        if name not in self.staged:
+            self.load(name)
+        return self.first_name(name)
 
     def _take_care(self, loaded: Loaded) -> Loaded:
         """Register a table that the transaction touches first, where the handle says so."""
@@ -160,21 +186,22 @@ class WriteSet:
 
     def exists(self, name: Identifier) -> bool:
         """Whether a table exists, with what was staged."""
-        if name in self.staged:
-            return not self.staged[name].dropped
         try:
-            self.load(name)
+            staged = self.staged.get(self._named(name))
         except NoSuchTableError:
             return False
-        return True
+        return staged is None or not staged.dropped
 
-    def table(self, name: Identifier, catalog: Catalog, append: AppendFiles) -> TxnTable:
+    def table(self, name: Identifier, catalog: Catalog, append: AppendTo) -> TxnTable:
         """Give the one object that stands for a table, with what was staged on it."""
+        called, name = name, self._named(name)
+        staged = self.staged.get(name)
+        if staged is not None and staged.dropped:
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(called)}")
         known = self.shared.get(name)
         if known is not None:
             return known
-        staged = self.staged.get(name)
-        loaded = self.load(name) if staged is None else self._loaded.get(name)
+        loaded = self._loaded.get(name)
         if staged is not None:
             metadata, files = staged.current, staged.io
         else:
@@ -196,13 +223,14 @@ class WriteSet:
             on_read=partial(self._reads.read, name) if protected else _nothing,
             on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
             on_write=partial(self._places.refuse_to_write, loaded) if loaded else None,
-            append_files=append,
+            append_files=partial(append, name),
         )
         self.shared[name] = table
         return table
 
     def writable(self, name: Identifier) -> StagedTable:
         """Give the staged table to write to; refuse one that cannot be written."""
+        name = self._named(name)
         staged = self.staged.get(name)
         if staged is None:
             loaded = self.load(name).writable()

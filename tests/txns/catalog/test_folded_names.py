@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.exceptions import NoSuchTableError
 
-from tests.txns.lake import rows
+from tests.txns.lake import ids, rows
 
 
 @pytest.fixture
@@ -65,3 +66,46 @@ def test_what_comes_under_care_meanwhile_is_written_under_other_letters(lake, fo
         assert [("shop", "a")] == txn.list_tables("shop")
         txn.load_table("shop.A").overwrite(rows(2))
     assert [2] == lake.plain_ids("shop.a")
+
+
+@pytest.mark.parametrize("other", ["shop.A", " shop.a"])
+def test_a_transaction_knows_a_table_by_each_of_its_names(lake, folding, other):
+    """It reads what it has written under other letters, or blanks, and commits one change."""
+    lake.table("a", [1])
+    handle = lake.open(folding)
+    with handle.begin() as txn:
+        txn.load_table("shop.a").append(rows(2))
+        assert ids(txn.load_table(other)) == [1, 2]
+        txn.load_table(other).append(rows(3))
+        assert ids(txn.load_table("shop.a")) == [1, 2, 3]
+    assert lake.plain_ids("shop.a") == [1, 2, 3]
+    assert txn.tables == (("shop", "a"),)
+
+
+def test_a_table_that_a_transaction_drops_is_gone_under_each_of_its_names(lake, folding):
+    """It may be made again under the other one; a savepoint brings the first one back."""
+    lake.table("a", [1])
+    handle = lake.open(folding)
+    with handle.begin() as txn:
+        txn.savepoint("before")
+        txn.drop_table("shop.A")
+        assert not txn.table_exists("shop.a")
+        with pytest.raises(NoSuchTableError):
+            txn.load_table("shop.a")
+        txn.rollback_to("before")
+        assert ids(txn.load_table("shop.a")) == [1]
+        txn.drop_table("shop.a")
+        txn.create_table("shop.A", rows(1).schema).append(rows(7))
+        assert ids(txn.load_table("shop.a")) == [7]
+    assert lake.plain_ids("shop.a") == [7]
+
+
+def test_two_tables_with_one_uuid_are_not_one(lake):
+    """A table that somebody has registered a second time goes its own way."""
+    table = lake.table("a", [1], register=False)
+    location = lake.catalog.load_table(table).metadata_location
+    lake.catalog.register_table("shop.b", location)
+    lake.catalog.load_table("shop.b").append(rows(2))
+    with lake.open(register="none").begin() as txn:
+        assert ids(txn.load_table("shop.a")) == [1]
+        assert ids(txn.load_table("shop.b")) == [1, 2]

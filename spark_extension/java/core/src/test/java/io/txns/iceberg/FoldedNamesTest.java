@@ -44,6 +44,39 @@ class FoldedNamesTest extends TwoTables {
     assertThat(outside.loadTable(id("shop.c")).currentSnapshot().operation()).isEqualTo("delete");
   }
 
+  /** It reads what it has written under other letters, and commits one change. */
+  @Test
+  void aTransactionKnowsATableByEachOfItsNames() {
+    TxnHandle writer = folding(Map.of("txns.apply", "inline"));
+    Transaction txn = writer.begin(BeginOptions.defaults());
+    TxnCatalog catalog = writer.catalog(() -> txn);
+    append(catalog.loadTableForWrite(id("shop.a")), 2);
+    assertThat(Lake.ids(catalog.loadTable(id("shop.A")))).contains(2L);
+    append(catalog.loadTableForWrite(id("shop.A")), 3);
+    assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).contains(2L, 3L);
+    txn.commit();
+    assertThat(Lake.ids(outside.loadTable(id("shop.a")))).contains(2L, 3L);
+    assertThat(txn.tables()).containsExactly("shop.a");
+  }
+
+  /** It may be made again under the other name; a savepoint brings the first one back. */
+  @Test
+  void aTableThatATransactionDropsIsGoneUnderEachOfItsNames() {
+    TxnHandle writer = folding(Map.of("txns.apply", "inline"));
+    Transaction txn = writer.begin(BeginOptions.defaults());
+    TxnCatalog catalog = writer.catalog(() -> txn);
+    txn.savepoint("before");
+    assertThat(catalog.dropTable(id("shop.A"))).isTrue();
+    assertThat(catalog.tableExists(id("shop.a"))).isFalse();
+    txn.rollbackTo("before");
+    assertThat(catalog.tableExists(id("shop.a"))).isTrue();
+    assertThat(catalog.dropTable(id("shop.a"))).isTrue();
+    append(catalog.createTable(id("shop.A"), Lake.SCHEMA), 7);
+    assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).containsExactly(7L);
+    txn.commit();
+    assertThat(Lake.ids(outside.loadTable(id("shop.a")))).containsExactly(7L);
+  }
+
   private TxnHandle folding(Map<String, String> options) {
     JdbcCatalog folding =
         new JdbcCatalog() {

@@ -109,10 +109,11 @@ public record TableLoading(
   }
 
   private static Loaded undropped(WriteSet writeSet, TableIdentifier identifier) {
+    Loaded known = writeSet.load(identifier); // by another name than it was dropped by, perhaps
     if (writeSet.drops(identifier)) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
-    return writeSet.load(identifier);
+    return known;
   }
 
   private Table load(TableIdentifier identifier, Long readTs) {

@@ -324,12 +324,11 @@ public final class TxnTableBuilder implements TableBuilder {
     }
     try {
       Transaction running = running();
-      if (running != null && running.writeSet().drops(identifier)) {
-        return null;
-      }
-      return running != null && running.explicit()
-          ? running.writeSet().load(identifier)
-          : services.newest().load(identifier);
+      Loaded known =
+          running != null && running.explicit()
+              ? running.writeSet().load(identifier)
+              : services.newest().load(identifier);
+      return running != null && running.writeSet().drops(identifier) ? null : known;
     } catch (NoSuchTableException e) {
       return null;
     }

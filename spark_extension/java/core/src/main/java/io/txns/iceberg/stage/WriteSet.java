@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.AddedSnapshots;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -33,6 +35,10 @@ public final class WriteSet {
   private final Writes writes = new Writes();
   private final StagedTables staged = new StagedTables(writes);
   private final Map<TableIdentifier, Loaded> loaded = new LinkedHashMap<>();
+
+  /** By each other name of a table, in letters that its catalog folds, the first one. */
+  private final Map<TableIdentifier, TableIdentifier> names = new ConcurrentHashMap<>();
+
   private Head head;
   private volatile long readTs;
 
@@ -98,22 +104,25 @@ public final class WriteSet {
 
   /** Note that a table was read as a whole, if it is under care. */
   public void noteRead(TableIdentifier table) {
-    Loaded known = loaded.get(table);
+    TableIdentifier name = firstName(table);
+    Loaded known = loaded.get(name);
     if (known == null || known.registered()) {
-      reads.table(table, known == null ? null : known.metadata().uuid());
+      reads.table(name, known == null ? null : known.metadata().uuid());
     }
   }
 
   /** Note that a table's metadata was looked at, if it is under care. */
   public void noteMetadataRead(TableIdentifier table) {
-    Loaded known = loaded.get(table);
+    TableIdentifier name = firstName(table);
+    Loaded known = loaded.get(name);
     if (known == null || known.registered()) {
-      reads.metadata(table, known == null ? null : known.metadata().uuid());
+      reads.metadata(name, known == null ? null : known.metadata().uuid());
     }
   }
 
   /** Load a table as of {@code read_ts}, the same one every time. */
-  public synchronized Loaded load(TableIdentifier table) {
+  public synchronized Loaded load(TableIdentifier called) {
+    TableIdentifier table = firstName(called);
     Loaded known = loaded.get(table);
     if (known == null) {
       try {
@@ -123,6 +132,11 @@ public final class WriteSet {
         reads.absent(table);
         throw e;
       }
+      Optional<TableIdentifier> first = firstNameOf(table, known);
+      if (first.isPresent()) {
+        names.put(table, first.get());
+        return loaded.get(first.get());
+      }
       loaded.put(table, known);
       if (known.registered()) {
         noteOutstanding(table, known);
@@ -131,6 +145,20 @@ public final class WriteSet {
       }
     }
     return known;
+  }
+
+  private TableIdentifier firstName(TableIdentifier table) {
+    return names.getOrDefault(table, table);
+  }
+
+  /** The name of other letters by which a table is loaded already, if it is. */
+  private Optional<TableIdentifier> firstNameOf(TableIdentifier table, Loaded found) {
+    String letters = TableNames.folded(table);
+    String uuid = found.metadata().uuid();
+    return loaded.keySet().stream()
+        .filter(name -> TableNames.folded(name).equals(letters))
+        .filter(name -> uuid != null && uuid.equals(loaded.get(name).metadata().uuid()))
+        .findFirst();
   }
 
   private void noteOutstanding(TableIdentifier table, Loaded known) {
@@ -144,13 +172,13 @@ public final class WriteSet {
 
   /** The table as the transaction sees it, with its own changes. */
   public synchronized StagedTable table(TableIdentifier table) {
-    StagedTable changes = staged.get(table);
+    StagedTable changes = staged.get(firstName(table));
     if (changes == null) {
       Loaded known = load(table);
       if (!(known instanceof Loaded.Viewed)) {
         checks.writable(known); // refused: it was loaded while it was under care
       }
-      changes = staged.computeIfAbsent(table, () -> StagedTable.of(known));
+      changes = staged.computeIfAbsent(firstName(table), () -> StagedTable.of(known));
     }
     if (StagedTables.isDropped(changes)) {
       throw new NoSuchTableException("Table does not exist: %s", table);
@@ -159,7 +187,8 @@ public final class WriteSet {
   }
 
   /** A dropped table, to be created again on its physical one. */
-  public synchronized StagedTable overDropped(TableIdentifier table, Loaded dropped) {
+  public synchronized StagedTable overDropped(TableIdentifier called, Loaded dropped) {
+    TableIdentifier table = firstName(called);
     loaded.putIfAbsent(table, dropped);
     reads.absent(table);
     return staged.computeIfAbsent(table, () -> StagedTable.of(dropped));
@@ -167,12 +196,12 @@ public final class WriteSet {
 
   /** Whether the transaction itself has created a table. */
   public synchronized boolean creates(TableIdentifier table) {
-    return staged.creates(table);
+    return staged.creates(firstName(table));
   }
 
   /** Whether it has dropped a table. */
   public synchronized boolean drops(TableIdentifier table) {
-    return staged.drops(table);
+    return staged.drops(firstName(table));
   }
 
   /** Tables that it has dropped. */
@@ -187,8 +216,9 @@ public final class WriteSet {
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */
   public synchronized void stageCreate(
-      TableIdentifier table, TableOperations real, TableMetadata first) {
+      TableIdentifier called, TableOperations real, TableMetadata first) {
     gate.run();
+    TableIdentifier table = firstName(called);
     staged.create(table, real, first);
     reads.absent(table);
   }
@@ -196,7 +226,7 @@ public final class WriteSet {
   /** Forget a table that the transaction itself has created. */
   public synchronized void unstageCreate(TableIdentifier table) {
     gate.run();
-    staged.unstage(table);
+    staged.unstage(firstName(table));
   }
 
   /** Keep a change of a table in memory. */
