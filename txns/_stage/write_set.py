@@ -18,6 +18,7 @@ from txns._table import mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from uuid import UUID
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
@@ -95,6 +96,8 @@ class WriteSet:
         self.options = options
         self._reads = reads
         self._loaded: dict[Identifier, Loaded] = {}
+        self._first_names: dict[tuple[Identifier, UUID], Identifier] = {}
+        """Those of loaded tables, by what letters fold to and by uuid."""
         self._names: dict[Identifier, Identifier] = {}
         """By each other name of a table, in letters that its catalog folds, the first one."""
         self._files: dict[Identifier, RecordedIO] = {}
@@ -145,8 +148,9 @@ class WriteSet:
         except NoSuchTableError:
             self._reads.absent.add(identifier)
             raise
-        first = self._first_name_of(loaded)
-        if first is not None:
+        key = folded(identifier), loaded.metadata.table_uuid
+        first = self._first_names.setdefault(key, identifier)
+        if first != identifier:
             self._names[identifier] = first
             return self._loaded[first]
         if not loaded.registered:
@@ -160,14 +164,6 @@ class WriteSet:
     def first_name(self, name: Identifier) -> Identifier:
         """Give the name by which a table that is known by this one was loaded first."""
         return self._names.get(name, name)
-
-    def _first_name_of(self, loaded: Loaded) -> Identifier | None:
-        """Give the name of other letters by which a table is loaded already, if it is."""
-        letters, uuid = folded(loaded.identifier), loaded.metadata.table_uuid
-        for name, known in self._loaded.items():
-            if folded(name) == letters and known.metadata.table_uuid == uuid:
-                return name
-        return None
 
     def _named(self, name: Identifier) -> Identifier:
         """Give the first name of a table that there is; load it where the name is a new one."""

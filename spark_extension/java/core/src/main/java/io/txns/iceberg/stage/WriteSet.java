@@ -8,6 +8,7 @@ import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +36,9 @@ public final class WriteSet {
   private final Writes writes = new Writes();
   private final StagedTables staged = new StagedTables(writes);
   private final Map<TableIdentifier, Loaded> loaded = new LinkedHashMap<>();
+
+  /** The first name of each table that was loaded, by its uuid and by what letters fold to. */
+  private final Map<List<String>, TableIdentifier> firstNames = new HashMap<>();
 
   /** By each other name of a table, in letters that its catalog folds, the first one. */
   private final Map<TableIdentifier, TableIdentifier> names = new ConcurrentHashMap<>();
@@ -132,10 +136,10 @@ public final class WriteSet {
         reads.absent(table);
         throw e;
       }
-      Optional<TableIdentifier> first = firstNameOf(table, known);
-      if (first.isPresent()) {
-        names.put(table, first.get());
-        return loaded.get(first.get());
+      TableIdentifier first = firstName(table, known.metadata().uuid());
+      if (!first.equals(table)) {
+        names.put(table, first);
+        return load(first);
       }
       loaded.put(table, known);
       if (known.registered()) {
@@ -151,14 +155,11 @@ public final class WriteSet {
     return names.getOrDefault(table, table);
   }
 
-  /** The name of other letters by which a table is loaded already, if it is. */
-  private Optional<TableIdentifier> firstNameOf(TableIdentifier table, Loaded found) {
-    String letters = TableNames.folded(table);
-    String uuid = found.metadata().uuid();
-    return loaded.keySet().stream()
-        .filter(name -> TableNames.folded(name).equals(letters))
-        .filter(name -> uuid != null && uuid.equals(loaded.get(name).metadata().uuid()))
-        .findFirst();
+  /** The name, in these letters or others, by which a table was loaded first. */
+  private TableIdentifier firstName(TableIdentifier table, String uuid) {
+    return uuid == null
+        ? table
+        : firstNames.computeIfAbsent(List.of(TableNames.folded(table), uuid), key -> table);
   }
 
   private void noteOutstanding(TableIdentifier table, Loaded known) {
