@@ -66,11 +66,11 @@ class SnapshotIndex:
         self._rest = rest
 
     def get(self, snapshot_id: int) -> Snapshot | None:
-        """Give a snapshot by its id; None for one that is not there."""
-        found = self._known.by_id.get(snapshot_id)
-        if found is None:
-            found = next((each for each in self._rest if each.snapshot_id == snapshot_id), None)
-        return found
+        """Give a snapshot by its id, of two the later one; None for one that is not there."""
+        for each in reversed(self._rest):
+            if each.snapshot_id == snapshot_id:
+                return each
+        return self._known.by_id.get(snapshot_id)
 
     def is_stood_on(self, snapshot_id: int) -> bool:
         """Whether a snapshot has this one as its parent, be it there or not."""

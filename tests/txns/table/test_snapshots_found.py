@@ -152,6 +152,17 @@ def test_it_is_what_all_of_them_say_in_each_version(number):
             assert said == index.with_key(key), f"{SEED}/versions/{number}"
 
 
+def test_of_two_with_one_id_it_is_the_later_one_whatever_was_asked_before():
+    table = _table(random.Random(SEED))
+    first = _snapshot(500, None)
+    had = table.model_copy(update={"snapshots": [first]})
+    assert first is index_of(had).get(500)
+    later = _snapshot(500, 7)
+    both = had.model_copy(update={"snapshots": [first, later]})
+    assert later is index_of(both).get(500)
+    assert later is snapshots.find(both.model_copy(update={"snapshots": [*both.snapshots]}), 500)
+
+
 def _update(rng: random.Random, ids: list[int]):
     match rng.randrange(4):
         case 0:
