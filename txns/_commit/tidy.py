@@ -141,10 +141,12 @@ class Tidier:
 
     def _beyond(self, head: Head) -> int:
         """Give how many entries stand in a head beyond those at which no tidy is due."""
-        may_stand = self._config.tidy_after
+        may_stand, standing = self._config.tidy_after, len(head.state.entries)
         if _is_large(head):
             may_stand //= 2
-        return len(head.state.entries) - self._kept_by_last - may_stand
+        # Where fewer stand, another one has moved some of them.
+        self._kept_by_last = min(self._kept_by_last, standing)
+        return standing - self._kept_by_last - may_stand
 
     def _tidy_if_still_due(self, head: Head) -> int:
         """
@@ -153,12 +155,10 @@ class Tidier:
         What has been committed since its BEGIN a short transaction finds in the head then: it would
         read the archive for that, under the lock that others wait for.
         """
-        standing = len(head.state.entries)
         if self._beyond(head) <= 0:
-            self._kept_by_last = min(self._kept_by_last, standing)
             return 0
         stays = 0 if _is_large(head) else self._config.tidy_after // 2
-        older = standing - stays
+        older = len(head.state.entries) - stays
         left = self._swapped(head, older)
         self._kept_by_last = older - left
         return left

@@ -69,6 +69,22 @@ def test_what_is_applied_is_tidied_while_another_table_cannot_be(lake):
     assert left <= 6
 
 
+def test_what_a_tidy_had_to_leave_counts_no_more_once_another_one_has_moved_it(lake):
+    """Where a table comes out of a long trouble, its writers tidy as before."""
+    a, b = lake.table("a"), lake.table("b")
+    catalog = Refusing(lake.another_catalog(), b)
+    handle = lake.open(catalog, tidy_after=4)
+    for value in range(15):
+        append(handle, b, value)
+    catalog.tables.clear()
+    other = lake.open()
+    other.apply_le()
+    assert 12 < other.tidy()
+    for value in range(12):
+        append(handle, a, value)
+        assert entries(handle) <= 5
+
+
 @pytest.mark.usefixtures("small")
 def test_a_writer_that_meets_a_large_head_applies_and_tidies_first(lake):
     """Under `apply = next` nobody else would."""

@@ -152,7 +152,11 @@ public final class Tidier {
   private int beyond(Head head) {
     int tidyAfter = config.get().tidyAfter();
     int mayStand = isLarge(head) ? tidyAfter / 2 : tidyAfter;
-    return head.state().entries().size() - keptByLast - mayStand;
+    int standing = head.state().entries().size();
+    if (standing < keptByLast) { // another one has moved some of them
+      keptByLast = standing;
+    }
+    return standing - keptByLast - mayStand;
   }
 
   /** Whether each swap writes much again; such heads are tidied twice as early, and none stay. */
@@ -167,11 +171,9 @@ public final class Tidier {
    * read the archive for that, under the lock that others wait for.
    */
   private int tidiedIfStillDue(Head head) {
-    int standing = head.state().entries().size();
-    if (beyond(head) <= 0) {
-      keptByLast = Math.min(keptByLast, standing);
-    } else {
-      int older = standing - (isLarge(head) ? 0 : config.get().tidyAfter() / 2);
+    if (beyond(head) > 0) {
+      int stays = isLarge(head) ? 0 : config.get().tidyAfter() / 2;
+      int older = head.state().entries().size() - stays;
       keptByLast = older - tidy(head, older);
     }
     return keptByLast;
