@@ -61,9 +61,8 @@ class SimulatedRows(Rows):
         finally:
             rows.undo()
 
-    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
-        locations = {name: table.metadata_location for name, table in tables.items()}
-        return _Looked(self.catalog, locations, _seen=dict(tables), held=False)
+    def known(self, locations: Mapping[Identifier, str]) -> LockedRows:
+        return _Looked(self.catalog, locations, held=False)
 
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         return _Looked(self.catalog, self.catalog.look(list(tables)))

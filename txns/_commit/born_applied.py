@@ -143,7 +143,7 @@ class Births:
         head = self.log.newest
         tables = {table: each.real for table, each in writes.items() if each.real is not None}
         seen = {
-            table: real
+            table: real.metadata_location
             for table, real in tables.items()
             if table not in self._hurried and _is_as_staged(real, writes[table], head)
         }

@@ -131,10 +131,12 @@ class Tidier:
 
     def _beyond(self, head: Head) -> int:
         """Give how many entries stand in a head beyond those at which no tidy is due."""
-        may_stand = self._config.tidy_after
+        may_stand, standing = self._config.tidy_after, len(head.state.entries)
         if _is_large(head):
             may_stand //= 2
-        return len(head.state.entries) - self._kept_by_last - may_stand
+        # Where fewer stand, another one has moved some of them.
+        self._kept_by_last = min(self._kept_by_last, standing)
+        return standing - self._kept_by_last - may_stand
 
     def _tidy_if_still_due(self, head: Head) -> int:
         """
@@ -143,15 +145,10 @@ class Tidier:
         What has been committed since its BEGIN a short transaction finds in the head then: it would
         read the archive for that, under the lock that others wait for.
         """
-        standing = len(head.state.entries)
         if self._beyond(head) <= 0:
-            self._kept_by_last = min(self._kept_by_last, standing)
             return 0
         stays = 0 if _is_large(head) else self._config.tidy_after // 2
-        older = standing - stays
-        left = self._swapped(head, older)
-        self._kept_by_last = older - left
-        return left
+        return self._swapped(head, len(head.state.entries) - stays)
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
@@ -174,6 +171,7 @@ class Tidier:
         """Archive what is applied of the first entries of a head, or of all; give how many left."""
         self._settle(head)
         done = self._done(head, older)
+        self._kept_by_last = (len(head.state.entries) if older is None else older) - len(done)
         if not done:
             return 0
         head.check_writable()

@@ -309,8 +309,13 @@ class Rows(ABC):
         """
 
     @abstractmethod
-    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
-        """Give the rows of tables as somebody knows them: nobody is asked for them."""
+    def known(self, locations: Mapping[Identifier, str]) -> LockedRows:
+        """
+        Give the rows of tables as somebody knows them, by the files that they name.
+
+        Nobody is asked for them. What the files say is read, or known: a table that somebody has in
+        hand may say something else, since its owner may change its dictionaries.
+        """
 
     @abstractmethod
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:

@@ -9,6 +9,7 @@ for the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from operator import is_
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS = 10_000
 """How many are known of all tables: each is some 4 KB."""
+
+_SNAPSHOT_BYTES = 4 * 1024
 
 
 class _Known:
@@ -103,7 +106,9 @@ class _Version:
 
     @property
     def size(self) -> int:
-        return 1 + len(self.by_id)
+        """What it counts for, in snapshots: its schemas' texts may be larger than all of them."""
+        others = (each.texts for name, each in self.lists.items() if name != "snapshots")
+        return 1 + len(self.by_id) + sum(map(len, chain.from_iterable(others))) // _SNAPSHOT_BYTES
 
 
 class MetadataText:
@@ -114,6 +119,11 @@ class MetadataText:
         self._tables: LRUCache[str, _Version] = LRUCache(_SNAPSHOTS, getsizeof=lambda it: it.size)
         self._lock = Lock()
         self._legacy = Config().get_bool("legacy-current-snapshot-id")
+
+    @property
+    def size(self) -> int:
+        """How much is known of all tables, in snapshots."""
+        return int(self._tables.currsize)
 
     def read(self, io: FileIO, location: str) -> TableMetadata:
         """
@@ -168,8 +178,9 @@ def _after(before: _Version, metadata: TableMetadata, names: Iterable[str]) -> _
     added: dict[int, _Known] = {}
 
     def of_snapshots(new: Sequence[Snapshot]) -> Iterator[bytes]:
-        added.update(_by_id(before.by_id, new))
-        return (added[each.snapshot_id].text for each in new)
+        made = [_known(before.by_id, each) for each in new]  # two may have one id
+        added.update((each.snapshot.snapshot_id, each) for each in made)
+        return (each.text for each in made)
 
     lists = dict(before.lists)
     for name in names:
@@ -185,13 +196,9 @@ def _each_as_text(parts: Iterable[object]) -> Iterator[bytes]:
     return (to_json(each, by_alias=True, exclude_none=True) for each in parts)
 
 
-def _by_id(before: Mapping[int, _Known], snapshots: Sequence[Snapshot]) -> dict[int, _Known]:
-    known: dict[int, _Known] = {}
-    for each in snapshots:
-        earlier = before.get(each.snapshot_id)
-        same = earlier is not None and earlier.snapshot is each
-        known[each.snapshot_id] = earlier if earlier and same else _Known(each)
-    return known
+def _known(before: Mapping[int, _Known], snapshot: Snapshot) -> _Known:
+    earlier = before.get(snapshot.snapshot_id)
+    return earlier if earlier and earlier.snapshot is snapshot else _Known(snapshot)
 
 
 def _same(known: Mapping[int, _Known], parsed: Any) -> Snapshot | None:

@@ -44,6 +44,13 @@ class _Known:
     def parents(self) -> set[int | None]:
         return {each.parent_snapshot_id for each in self.snapshots}
 
+    def get(self, snapshot_id: int) -> Snapshot | None:
+        """Give one, of the newest ones without a walk of all: of large tables nothing is kept."""
+        for each in () if "by_id" in self.__dict__ else self.snapshots[: -_REST - 1 : -1]:
+            if each.snapshot_id == snapshot_id:
+                return each
+        return self.by_id.get(snapshot_id)
+
     def begins(self, snapshots: Sequence[Snapshot]) -> bool:
         had = self.snapshots
         return len(had) <= len(snapshots) and all(map(is_, had, snapshots))
@@ -66,11 +73,11 @@ class SnapshotIndex:
         self._rest = rest
 
     def get(self, snapshot_id: int) -> Snapshot | None:
-        """Give a snapshot by its id; None for one that is not there."""
-        found = self._known.by_id.get(snapshot_id)
-        if found is None:
-            found = next((each for each in self._rest if each.snapshot_id == snapshot_id), None)
-        return found
+        """Give a snapshot by its id, of two the later one; None for one that is not there."""
+        for each in reversed(self._rest):
+            if each.snapshot_id == snapshot_id:
+                return each
+        return self._known.get(snapshot_id)
 
     def is_stood_on(self, snapshot_id: int) -> bool:
         """Whether a snapshot has this one as its parent, be it there or not."""

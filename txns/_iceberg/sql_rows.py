@@ -169,9 +169,8 @@ class SqlRows(Rows):
                     _roll_back(connection)
                 rows.undo()
 
-    def known(self, tables: Mapping[Identifier, Table]) -> LockedRows:
-        locations = {name: table.metadata_location for name, table in tables.items()}
-        return _LockedSqlRows(self.catalog, locations, _seen=dict(tables), held=False)
+    def known(self, locations: Mapping[Identifier, str]) -> LockedRows:
+        return _LockedSqlRows(self.catalog, locations, held=False)
 
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         with self.catalog.engine.connect() as connection:

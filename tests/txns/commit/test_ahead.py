@@ -153,6 +153,23 @@ def test_for_a_table_that_others_write_faster_nothing_is_written_ahead(lake, ato
     assert [*range(1, 10)] == sorted(lake.plain_ids(a))
 
 
+def test_what_the_owner_of_a_table_changes_of_its_dictionaries_is_not_committed(lake, atomic):
+    """What pyiceberg gives is the table's own: who takes it for a copy changes no table."""
+    a = lake.table("a", [1])
+    before = lake.catalog.load_table(a).metadata
+    txn = atomic.begin()
+    table = txn.load_table(a)
+    table.properties["mine"] = "1"
+    del table.properties["history.expire.min-snapshots-to-keep"]
+    table.metadata.refs["mine"] = table.metadata.refs["main"]
+    table.append(rows(2))
+    txn.commit()
+    metadata = lake.catalog.load_table(a).metadata
+    assert before.properties.keys() == metadata.properties.keys()
+    assert before.refs.keys() == metadata.refs.keys()
+    assert [1, 2] == lake.plain_ids(a)
+
+
 def test_nobody_is_asked_for_what_is_written_ahead(lake, atomic, monkeypatch):
     a, b = lake.table("a", [1]), lake.table("b", [1])
     append(atomic, 2, to=(a, b))

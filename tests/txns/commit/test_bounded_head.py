@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 import txns
 from tests.txns.lake import ids, rows
+from tests.txns.wrapped import Wrapped
 from txns._commit import head_bounds
 from txns._log import limits
 from txns._log.entry import Kind
@@ -67,6 +70,48 @@ def test_what_is_applied_is_tidied_while_another_table_cannot_be(lake):
     left = entries(handle)
     append(handle, b, 1)
     assert left <= 6
+
+
+class Losing(Wrapped):
+    """A catalog in which a tidy loses its swap, as often as somebody says."""
+
+    def __init__(self, catalog, times):
+        super().__init__(catalog)
+        self.times = times
+
+    def commit_table(self, table, requirements, updates):
+        if any(isinstance(each, RemoveSnapshotsUpdate) for each in updates) and self.times:
+            self.times -= 1
+            raise CommitFailedException("somebody was first")
+        return self.catalog.commit_table(table, requirements, updates)
+
+
+def test_a_tidy_that_lost_its_swap_has_left_nothing(lake):
+    """What it would have moved is a reason for the next one."""
+    a = lake.table("a")
+    lake.open().tidy()
+    handle = lake.open(Losing(lake.another_catalog(), 2), tidy_after=4)
+    for value in range(6):
+        append(handle, a, value)
+    assert entries(handle) == 6
+    append(handle, a, 6)
+    assert entries(handle) == 2
+
+
+def test_what_a_tidy_had_to_leave_counts_no_more_once_another_one_has_moved_it(lake):
+    """Where a table comes out of a long trouble, its writers tidy as before."""
+    a, b = lake.table("a"), lake.table("b")
+    catalog = Refusing(lake.another_catalog(), b)
+    handle = lake.open(catalog, tidy_after=4)
+    for value in range(15):
+        append(handle, b, value)
+    catalog.tables.clear()
+    other = lake.open()
+    other.apply_le()
+    assert 12 < other.tidy()
+    for value in range(12):
+        append(handle, a, value)
+        assert entries(handle) <= 5
 
 
 @pytest.mark.usefixtures("small")

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.types import LongType
+from pyiceberg.types import LongType, NestedField
 
 from tests.txns.lake import SCHEMA
 from txns._iceberg.metadata_text import MetadataText
@@ -132,6 +133,32 @@ def test_a_snapshot_that_is_known_is_the_same_and_one_that_says_otherwise_is_not
     assert "7" == other.summary.additional_properties["added-records"]
     third, _ = text.read(table.io, table.metadata_location).snapshots
     assert third == first
+
+
+def test_of_two_snapshots_with_one_id_each_is_written_as_it_is(lake):
+    """Nobody of the protocol makes such a table, and who writes it does not change it."""
+    table = lake.catalog.create_table("shop.orders", SCHEMA)
+    table.append(pa.table({"id": [1], "name": ["x"]}))
+    [first] = table.metadata.snapshots
+    forged = first.model_copy(update={"timestamp_ms": 7})
+    twice = table.metadata.model_copy(update={"snapshots": [first, forged]})
+    text, location = MetadataText(), f"{table.location()}/twice.metadata.json"
+    for each in (table.metadata, twice):
+        text.write(table.io, f"{location}{len(each.snapshots)}", each)
+        ToOutputFile.table_metadata(each, table.io.new_output(location), overwrite=True)
+        assert json_of(table.io, location) == json_of(table.io, f"{location}{len(each.snapshots)}")
+    fresh = f"{location}.fresh"
+    MetadataText().write(table.io, fresh, twice)
+    assert json_of(table.io, location) == json_of(table.io, fresh)
+
+
+def test_what_is_known_of_wide_tables_counts_for_more(lake):
+    """A schema's text is kept as well, and may be larger than that of many snapshots."""
+    columns = [NestedField(each, f"c{each}", LongType(), doc="x" * 100) for each in range(1, 501)]
+    table = lake.catalog.create_table("shop.wide", Schema(*columns))
+    text = MetadataText()
+    text.write(table.io, f"{table.location()}/wide.metadata.json", table.metadata)
+    assert 10 < text.size < 50
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nothing", '{"format-version": 2, "snapshots": [7]}'])

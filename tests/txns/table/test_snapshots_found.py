@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns._iceberg import snapshots
+from txns._iceberg import snapshot_index, snapshots
 from txns._iceberg.snapshot_index import _REST, index_of
 from txns._iceberg.updates import laid_over
 from txns._table import logged_state, mark, outstanding_branch
@@ -150,6 +150,27 @@ def test_it_is_what_all_of_them_say_in_each_version(number):
         for key in ("a", "b", "c"):
             said = [each for each in table.snapshots if snapshots.summary_value(each, key)]
             assert said == index.with_key(key), f"{SEED}/versions/{number}"
+
+
+def test_of_two_with_one_id_it_is_the_later_one_whatever_was_asked_before():
+    table = _table(random.Random(SEED))
+    first = _snapshot(500, None)
+    had = table.model_copy(update={"snapshots": [first]})
+    assert first is index_of(had).get(500)
+    later = _snapshot(500, 7)
+    both = had.model_copy(update={"snapshots": [first, later]})
+    assert later is index_of(both).get(500)
+    assert later is snapshots.find(both.model_copy(update={"snapshots": [*both.snapshots]}), 500)
+
+
+def test_the_newest_of_a_table_that_is_too_large_to_be_kept_is_found_without_a_walk(monkeypatch):
+    monkeypatch.setattr(snapshot_index, "_SNAPSHOTS", 10)
+    made = [_snapshot(each, each - 1) for each in range(1, 21)]
+    table = _table(random.Random(SEED)).model_copy(update={"snapshots": made})
+    assert made[4] is index_of(table).get(5)
+    monkeypatch.setattr(snapshot_index._Known, "by_id", {})
+    for each in made[-_REST:]:
+        assert each is index_of(table).get(each.snapshot_id)
 
 
 def _update(rng: random.Random, ids: list[int]):

@@ -134,7 +134,11 @@ public final class Tidier {
   private int beyond(Head head) {
     int tidyAfter = config.get().tidyAfter();
     int mayStand = isLarge(head) ? tidyAfter / 2 : tidyAfter;
-    return head.state().entries().size() - keptByLast - mayStand;
+    int standing = head.state().entries().size();
+    if (standing < keptByLast) { // another one has moved some of them
+      keptByLast = standing;
+    }
+    return standing - keptByLast - mayStand;
   }
 
   /** Whether each swap writes much again; such heads are tidied twice as early, and none stay. */
@@ -143,20 +147,14 @@ public final class Tidier {
   }
 
   /**
-   * Archive the older half, if nobody else has; gives how many entries it had to leave of that.
+   * Archive the older half, if nobody else has; gives how many entries left the head.
    *
    * <p>What has been committed since its BEGIN a short transaction finds in the head then: it would
    * read the archive for that, under the lock that others wait for.
    */
   private int tidiedIfStillDue(Head head) {
-    int standing = head.state().entries().size();
-    if (beyond(head) <= 0) {
-      keptByLast = Math.min(keptByLast, standing);
-    } else {
-      int older = standing - (isLarge(head) ? 0 : config.get().tidyAfter() / 2);
-      keptByLast = older - tidy(head, older);
-    }
-    return keptByLast;
+    int stays = isLarge(head) ? 0 : config.get().tidyAfter() / 2;
+    return beyond(head) > 0 ? tidy(head, head.state().entries().size() - stays) : 0;
   }
 
   /** Work on the newest head; nobody replaces it meanwhile where writers wait for each other. */
@@ -187,6 +185,7 @@ public final class Tidier {
   private int tidy(Head head, int older) {
     settle(head);
     List<Entry> done = applied(head, older);
+    keptByLast = older - done.size();
     if (done.isEmpty()) {
       return 0;
     }

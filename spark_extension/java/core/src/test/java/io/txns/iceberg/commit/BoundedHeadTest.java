@@ -91,6 +91,21 @@ class BoundedHeadTest extends TwoTables {
     assertThat(entries()).isLessThanOrEqualTo(6);
   }
 
+  /** Where a table comes out of a long trouble, its writers tidy as before. */
+  @Test
+  void whatATidyHadToLeaveCountsNoMoreOnceAnotherOneHasMovedIt() {
+    TxnHandle one = refusingB("4");
+    for (int row = 2; row < 17; row++) {
+      append(one.catalog(() -> null).loadTable(id("shop.b")), row);
+    }
+    assertThat(handle.apply()).isZero();
+    assertThat(handle.tidy()).isGreaterThan(12);
+    for (int row = 2; row < 14; row++) {
+      append(one.catalog(() -> null).loadTable(id("shop.a")), row);
+      assertThat(entries()).isLessThanOrEqualTo(5);
+    }
+  }
+
   /** One stands below a large one, or reaches into it, as each one after it into the one before. */
   @ParameterizedTest
   @ValueSource(strings = {"below", "within", "always"})
