@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ class Background:
     Args:
         turn: What is called, with the number of turns before it.
         turns: After how many it has finished; None: never.
-        pause_s: How long it rests between two turns: what looks on takes no processor from what
-            it looks at.
+        pause_s: How long it rests at least between two turns; where it rests, it takes no more than
+            a quarter of its time: what looks on leaves the processor to what it looks at.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Background:
     def _run(self) -> None:
         try:
             while not self._stopping and self.turns_done != self._turns:
+                begun_s = time.monotonic()
                 self._turn(self.turns_done)
+                rest_s = max(self._pause_s, 3 * (time.monotonic() - begun_s))
                 with self._changed:
                     self.turns_done += 1
                     self._changed.notify_all()
-                    self._changed.wait_for(lambda: self._stopping, self._pause_s)
+                    self._changed.wait_for(lambda: self._stopping, rest_s if self._pause_s else 0)
         except BaseException as error:  # noqa: BLE001  (raised again in the test's thread)
             self._error = error
         finally:

@@ -141,13 +141,15 @@ def run_python(
         say: Prints words.
         count: How many.
         seed: Of what is drawn.
-        pause_s: How long to wait after each, so that slower writers win as well.
+        pause_s: How long to wait at least after each, and three times as long as it took, so that
+            slower writers win as well.
         **options: Of the protocol.
     """
     handle = open_lake(folder, **options)
     conflicts = 0
     for move in moves(name, count, seed):
         while True:
+            begun_s = time.monotonic()
             try:
                 commit_by_python(handle, move)
             except txns.Conflict:
@@ -155,7 +157,8 @@ def run_python(
                 handle.back_off(BACK_OFF_MAX_MS)
             else:
                 say("committed", move.label)
-                time.sleep(pause_s)
+                rest_s = max(pause_s, 3 * (time.monotonic() - begun_s)) if pause_s else 0
+                time.sleep(rest_s)
                 break
     say("conflicts", str(conflicts))
 
