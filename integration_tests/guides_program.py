@@ -13,6 +13,7 @@ for page, programs in {
     "README.md": [block for block in blocks("README.md") if "pyiceberg" not in block],
     "docs/spark.md": five_minutes("docs/spark.md"),
     "docs/sqlalchemy.md": five_minutes("docs/sqlalchemy.md"),
+    "docs/retries.md": [block for block in blocks("docs/retries.md") if "@task" not in block],
 }.items():
     for program in programs:
         print(f"-- {page}")

@@ -12,7 +12,7 @@ Iceberg tables in SQLAlchemy, with transactions that commit or do not.
 docs/sqlalchemy.md has the guide.
 """
 
-from sqlalchemy_txns._retry import run_transaction
+from sqlalchemy_txns._retry import run_transaction, transactional
 from sqlalchemy_txns.types import MAP, STRUCT, TIMESTAMP_NTZ
 
-__all__ = ["MAP", "STRUCT", "TIMESTAMP_NTZ", "run_transaction"]
+__all__ = ["MAP", "STRUCT", "TIMESTAMP_NTZ", "run_transaction", "transactional"]

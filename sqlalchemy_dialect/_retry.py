@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import exc
 from sqlalchemy.engine import Engine
@@ -12,8 +14,9 @@ from txns_spark import dbapi
 from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+_Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _FIRST_WAIT_MS = 40
 _WAIT_MS_MAX = 2_000
@@ -23,6 +26,7 @@ def run_transaction(
     transactor: Engine | sessionmaker[Any],
     callback: Callable[[Any], _Result],
     *,
+    isolation: str | None = None,
     max_attempts: int = 10,
 ) -> _Result:
     """
@@ -33,6 +37,7 @@ def run_transaction(
             gets a new Session in each attempt, so no object of a failed one is left.
         callback: It may run several times, so it changes nothing but the database, and neither
             commits nor rolls back.
+        isolation: A level of docs/isolation.md; None: the engine's.
         max_attempts: How often it is called at most.
 
     Returns:
@@ -50,10 +55,65 @@ def run_transaction(
         )
     for attempt in range(1, max_attempts + 1):
         try:
-            with transactor.begin() as scope:
-                return callback(cast("Any", scope))
+            with _begun(transactor, isolation) as scope:
+                return callback(scope)
         except exc.DBAPIError as error:
             if not isinstance(error.orig, dbapi.TransactionConflict) or attempt == max_attempts:
                 raise
         wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
     raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")
+
+
+def transactional(
+    *, isolation: str | None = None, max_attempts: int = 10
+) -> Callable[
+    [Callable[Concatenate[Any, _Arguments], _Result]],
+    Callable[Concatenate[Engine | sessionmaker[Any], _Arguments], _Result],
+]:
+    """
+    Have each call of a function be a transaction, of the engine that is its first argument.
+
+    Or of a sessionmaker: as for `run_transaction`, which has the options, and what is raised.
+
+    ::
+
+        @transactional(isolation="SERIALIZABLE")
+        def move(session, amount): ...
+
+        move(Session, 10)  # a sessionmaker
+    """
+
+    def decorated(
+        function: Callable[Concatenate[Any, _Arguments], _Result],
+    ) -> Callable[Concatenate[Engine | sessionmaker[Any], _Arguments], _Result]:
+        @wraps(function)
+        def run(
+            transactor: Engine | sessionmaker[Any],
+            /,
+            *args: _Arguments.args,
+            **kwargs: _Arguments.kwargs,
+        ) -> _Result:
+            return run_transaction(
+                transactor,
+                lambda scope: function(scope, *args, **kwargs),
+                isolation=isolation,
+                max_attempts=max_attempts,
+            )
+
+        return run
+
+    return decorated
+
+
+@contextmanager
+def _begun(transactor: Engine | sessionmaker[Any], isolation: str | None) -> Iterator[Any]:
+    """Begin at a level; commit at the end of the block, roll back on an error."""
+    level = {} if isolation is None else {"isolation_level": isolation.upper().replace("-", " ")}
+    if isinstance(transactor, Engine):
+        with transactor.execution_options(**cast("Any", level)).begin() as connection:
+            yield connection
+    else:
+        with transactor.begin() as session:
+            if level:
+                session.connection(execution_options=cast("Any", level))
+            yield session

@@ -31,7 +31,7 @@ from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._log.entry import Isolation
-from txns._retry import run_transaction
+from txns._retry import run_transaction, transactional
 from txns.errors import (
     CommitStateUnknown,
     Conflict,
@@ -67,6 +67,7 @@ __all__ = [
     "__version__",
     "open",
     "run_transaction",
+    "transactional",
 ]
 
 __version__ = "0.1.0"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from txns._catalog.outcome import State
 from txns._log.swap import is_transient
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from txns._catalog.transaction import Transaction
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 _BACK_OFF_MS = 10
 _BACK_OFF_MAX_MS = 1000
 
@@ -72,6 +74,44 @@ def run_transaction(
         else:
             return result
     raise AssertionError
+
+
+def transactional(
+    *, max_attempts: int = 10, **options: Any
+) -> Callable[
+    [Callable[Concatenate[Transaction, Arguments], Result]],
+    Callable[Concatenate[Begins, Arguments], Result],
+]:
+    """
+    Have each call of a function be a transaction, of the handle that is its first argument.
+
+    ::
+
+        @transactional(isolation="serializable")
+        def move(txn, amount): ...
+
+        move(handle, 10)
+
+    Args:
+        max_attempts: As for `run_transaction`, which has what is raised.
+        options: As for `Handle.begin`.
+    """
+
+    def decorated(
+        function: Callable[Concatenate[Transaction, Arguments], Result],
+    ) -> Callable[Concatenate[Begins, Arguments], Result]:
+        @wraps(function)
+        def run(handle: Begins, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return run_transaction(
+                handle,
+                lambda txn: function(txn, *args, **kwargs),
+                max_attempts=max_attempts,
+                **options,
+            )
+
+        return run
+
+    return decorated
 
 
 def _commit(handle: Begins, txn: Transaction, max_attempts: int) -> None:

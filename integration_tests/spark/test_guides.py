@@ -36,5 +36,6 @@ def test_every_example_prints_what_it_says(tmp_path: Path) -> None:
     printed = [line for line in done.stdout.splitlines() if line.strip()]
     readme = ["-- README.md", "committed", "-- README.md"]
     spark = ["-- docs/spark.md", "40001 default.accounts", "jon 35", "mara 70"]
-    assert [*readme, *spark, "-- docs/sqlalchemy.md", "[3, None]"] == printed
+    orm = ["-- docs/sqlalchemy.md", "[3, None]"]
+    assert [*readme, *spark, *orm, *["-- docs/retries.md", "7"] * 3] == printed
     assert (tmp_path / "txns-warehouse" / "catalog.db").is_file()

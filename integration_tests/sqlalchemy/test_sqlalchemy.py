@@ -14,7 +14,7 @@ from sqlalchemy.orm.exc import StaleDataError
 
 from integration_tests import orm_quick_start
 from integration_tests.ways import DRIVERS, through
-from sqlalchemy_txns import MAP, STRUCT, run_transaction
+from sqlalchemy_txns import MAP, STRUCT, run_transaction, transactional
 from txns_spark import dbapi, errors
 
 if TYPE_CHECKING:
@@ -190,6 +190,35 @@ def test_of_two_racing_sessions_one_is_run_again(engines: Engines) -> None:
     assert [1, 2] == attempts
     with maker() as session:
         assert 12 == session.scalars(sa.select(Account.balance)).one()
+
+
+@only_session
+@pytest.mark.parametrize(("isolation", "attempts"), [(None, 2), ("snapshot", 1)])
+@pytest.mark.parametrize("by", ["engine", "sessions"])
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_a_function_is_a_transaction(
+    engines: Engines, by: str, isolation: str | None, attempts: int
+) -> None:
+    """Of the engine, or of the sessionmaker, that it is called with; at a level of its own."""
+    engine = engines()
+    Base.metadata.create_all(engine, [Account.__table__])  # type: ignore[list-item]
+    maker = orm.sessionmaker(engine)
+    counts = []
+
+    @transactional(isolation=isolation)
+    def open_account(scope: orm.Session | sa.Connection, owner: str) -> str:
+        found = scope.execute(sa.select(sa.func.count()).select_from(Account)).scalar_one()
+        counts.append(found)
+        if len(counts) == 1:
+            with maker.begin() as rival:
+                rival.add(Account(owner="rival", balance=0))
+        scope.execute(sa.insert(Account).values(id=100 + found, owner=owner, balance=0))
+        return owner
+
+    assert "a" == open_account(engine if by == "engine" else maker, "a")
+    assert [0, 1][:attempts] == counts
+    with maker() as session:
+        assert {"a", "rival"} == set(session.scalars(sa.select(Account.owner)))
 
 
 @only_session

@@ -20,11 +20,20 @@ from typing import TYPE_CHECKING, Any
 from txns_spark import errors
 from txns_spark._jar import JAR_VERSION, jar_path
 from txns_spark._streaming import foreach_batch
+from txns_spark.retries import run_transaction, transactional
 
 if TYPE_CHECKING:
     from txns_spark._configure import configure
 
-__all__ = ["JAR_VERSION", "configure", "errors", "foreach_batch", "jar_path"]
+__all__ = [
+    "JAR_VERSION",
+    "configure",
+    "errors",
+    "foreach_batch",
+    "jar_path",
+    "run_transaction",
+    "transactional",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,105 @@
-"""How long who lost a race waits before the next attempt."""
+"""Run a transaction again when it lost a race, after a pause that grows."""
 
 from __future__ import annotations
 
 import random  # noqa: TID251  (no protocol depends on it)
+import re
 import time
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from txns_spark.errors import ConfigurationError, TransactionConflict, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
 
 _SYSTEM = random.SystemRandom()
+_FIRST_WAIT_MS = 400
+_WAIT_MS_MAX = 5000
+
+
+def run_transaction(
+    spark: SparkSession,
+    callback: Callable[[SparkSession], _Result],
+    *,
+    isolation: str | None = None,
+    max_attempts: int = 10,
+) -> _Result:
+    """
+    Call `callback` between BEGIN and COMMIT; again, from its beginning, after a conflict.
+
+    Args:
+        spark: A session without a transaction.
+        callback: Gets the session; it may run several times, so it changes nothing but tables
+            of the catalog, and neither commits nor rolls back. What a DataFrame read in an
+            attempt that has lost is not what the next one reads: make it in the callback.
+        isolation: A level of docs/isolation.md; None: the catalog's.
+        max_attempts: How often it is called at most.
+
+    Returns:
+        What the callback returned in the attempt that committed.
+
+    Raises:
+        TransactionConflict: All attempts have lost; nothing is committed.
+        CommitStateUnknown: Nobody knows, and it is not run again: `BEGIN ID` tells, where the
+            transaction has an id of its own.
+        ConfigurationError: No attempt is allowed, or `isolation` is no name of a level.
+        TransactionError: Another one, as what the callback raises: rolled back, not run again.
+    """
+    if max_attempts < 1:
+        raise ConfigurationError(f"run_transaction needs at least one attempt: {max_attempts=}")
+    begin = _begin(isolation)
+    for attempt in range(1, max_attempts + 1):
+        try:
+            return _run_once(spark, begin, callback)
+        except TransactionConflict:
+            if attempt == max_attempts:
+                raise
+        wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
+    raise AssertionError
+
+
+def transactional(
+    *, isolation: str | None = None, max_attempts: int = 10
+) -> Callable[
+    [Callable[Concatenate[SparkSession, _Arguments], _Result]],
+    Callable[Concatenate[SparkSession, _Arguments], _Result],
+]:
+    """
+    Have each call of a function be a transaction, of the session that is its first argument.
+
+    ::
+
+        @transactional(isolation="serializable")
+        def move(spark, amount): ...
+
+        move(spark, 10)
+
+    `run_transaction` has the options, and what is raised.
+    """
+
+    def decorated(
+        function: Callable[Concatenate[SparkSession, _Arguments], _Result],
+    ) -> Callable[Concatenate[SparkSession, _Arguments], _Result]:
+        @wraps(function)
+        def run(
+            spark: SparkSession, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+        ) -> _Result:
+            return run_transaction(
+                spark,
+                lambda session: function(session, *args, **kwargs),
+                isolation=isolation,
+                max_attempts=max_attempts,
+            )
+
+        return run
+
+    return decorated
 
 
 def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> None:
@@ -21,3 +115,26 @@ def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> Non
     """
     bound_ms = min(wait_ms_max, first_ms * 2 ** (attempt - 1))
     time.sleep(_SYSTEM.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: TID251  (as above)
+
+
+def _begin(isolation: str | None) -> str:
+    if isolation is None:
+        return "BEGIN"
+    level = " ".join(re.split(r"[\s_-]+", isolation.strip())).upper()
+    if not re.fullmatch("[A-Z ]+", level):
+        raise ConfigurationError(
+            f"there is no such isolation level; docs/isolation.md has them: {isolation=}"
+        )
+    return f"BEGIN ISOLATION LEVEL {level}"
+
+
+def _run_once(spark: SparkSession, begin: str, callback: Callable[[Any], _Result]) -> _Result:
+    with translated():
+        spark.sql(begin)
+        try:
+            result = callback(spark)
+            spark.sql("COMMIT")
+        except BaseException:
+            spark.sql("ROLLBACK")  # harmless after a COMMIT; 08007 where that may have landed
+            raise
+        return result

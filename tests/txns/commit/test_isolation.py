@@ -263,6 +263,27 @@ def test_run_again(lake, handle):
         txns.run_transaction(handle, callback, max_attempts=1)
 
 
+@pytest.mark.parametrize(("isolation", "attempts"), [("serializable", 2), ("snapshot", 1)])
+def test_a_function_is_a_transaction(lake, handle, isolation, attempts):
+    """Of the handle that it is called with; its options are those of BEGIN."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    seen = []
+
+    @txns.transactional(isolation=isolation, comment="a copy", max_attempts=3)
+    def copy(txn, source, *, to):
+        """Copy rows."""
+        seen.append((txn.comment, ids(txn.load_table(source))))
+        if len(seen) == 1:
+            handle.catalog().load_table(source).append(rows(2))
+        txn.load_table(to).append(rows(*seen[-1][1]))
+        return len(seen)
+
+    assert attempts == copy(handle, a, to=b)
+    assert [("a copy", [1]), ("a copy", [1, 2])][:attempts] == seen
+    assert seen[-1][1] == lake.plain_ids(b)
+    assert ("copy", "Copy rows.") == (copy.__name__, copy.__doc__)
+
+
 def test_unknown_level(handle):
     """The message names the levels there are."""
     with pytest.raises(txns.InvalidUsage, match="SERIALIZABLE"):

@@ -1,0 +1,125 @@
+"""Programs run a transaction again that has lost a race: `txns_spark.run_transaction`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import txns_spark
+from integration_tests.checks import affected, count, one, rows, state
+from txns_spark import errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_lost_race_is_run_again(
+    spark: SparkSession, other: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """From its beginning: it sees what the winner wrote, and nothing of the lost attempt stays."""
+    a, b = two_tables
+    seen = []
+
+    def move(session: SparkSession) -> int:
+        found = one(session, f"SELECT sum(v) AS v FROM {a}").v
+        seen.append(found)
+        affected(session, f"INSERT INTO {b} VALUES (3, {found})")
+        if len(seen) == 1:
+            affected(other, f"UPDATE {a} SET v = 5 WHERE id = 1")
+        affected(session, f"UPDATE {a} SET v = v + 1 WHERE id = 1")
+        return int(found)
+
+    assert 5 == txns_spark.run_transaction(spark, move)
+    assert [0, 5] == seen
+    assert [(1, 6), (2, 0)] == rows(other, f"SELECT * FROM {a}")
+    assert [(3, 5)] == rows(other, f"SELECT * FROM {b} WHERE id = 3")
+    assert "none" == state(spark)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "attempts"),
+    [(None, 2), ("serializable", 2), ("Strict-Serializable", 2), ("snapshot", 1)],
+)
+def test_at_a_level(
+    spark: SparkSession,
+    other: SparkSession,
+    two_tables: tuple[str, str],
+    isolation: str | None,
+    attempts: int,
+) -> None:
+    """What was only read clashes above SNAPSHOT."""
+    a, b = two_tables
+    seen = []
+
+    @txns_spark.transactional(isolation=isolation)
+    def copy_count(session: SparkSession, table: str, *, key: int) -> None:
+        """Count rows."""
+        seen.append(count(session, table))
+        if len(seen) == 1:
+            affected(other, f"INSERT INTO {table} VALUES (3, 0)")
+        affected(session, f"INSERT INTO {b} VALUES ({key}, {seen[-1]})")
+
+    copy_count(spark, a, key=9)
+    assert [2, 3][:attempts] == seen
+    assert [(9, seen[-1])] == rows(other, f"SELECT * FROM {b} WHERE id = 9")
+    assert ("copy_count", "Count rows.") == (copy_count.__name__, copy_count.__doc__)
+
+
+def test_all_attempts_are_lost(
+    spark: SparkSession, other: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """The last conflict is raised, in our class; the session has no transaction any more."""
+    a, b = two_tables
+    attempts = []
+
+    def lose(session: SparkSession) -> None:
+        attempts.append(1)
+        affected(session, f"UPDATE {a} SET v = v + 1")
+        affected(session, f"INSERT INTO {b} VALUES (3, 3)")
+        affected(other, f"UPDATE {a} SET v = 7")
+
+    with pytest.raises(errors.TransactionConflict) as lost:
+        txns_spark.run_transaction(spark, lose, max_attempts=2)
+    assert ("40001", 2) == (lost.value.sqlstate, len(attempts))
+    assert [(1, 7), (2, 7)] == rows(spark, f"SELECT * FROM {a}")
+    assert 2 == count(other, b)
+    assert "none" == state(spark)
+
+
+def test_what_the_callback_raises_is_not_run_again(
+    spark: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    a, _ = two_tables
+    attempts = []
+
+    def fail(session: SparkSession) -> None:
+        attempts.append(1)
+        affected(session, f"DELETE FROM {a}")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        txns_spark.run_transaction(spark, fail)
+    assert (1, 2) == (len(attempts), count(spark, a))
+    assert "none" == state(spark)
+
+
+def test_a_session_in_a_transaction_keeps_it(
+    spark: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    a, _ = two_tables
+    begun = one(spark, "BEGIN")
+    affected(spark, f"DELETE FROM {a}")
+    with pytest.raises(errors.InvalidUsage):
+        txns_spark.run_transaction(spark, lambda session: count(session, a))
+    assert begun.txn_id == one(spark, "SHOW TRANSACTION").txn_id
+    spark.sql("COMMIT")
+    assert 0 == count(spark, a)
+
+
+@pytest.mark.parametrize("options", [{"isolation": "SNAPSHOT; DROP"}, {"max_attempts": 0}])
+def test_options_that_are_none(spark: SparkSession, options: dict[str, object]) -> None:
+    with pytest.raises(errors.ConfigurationError):
+        txns_spark.run_transaction(spark, lambda _: None, **options)  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidUsage, match="SERIALIZABLE"):
+        txns_spark.run_transaction(spark, lambda _: None, isolation="chaos")
