@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import pytest
 
 from tests.fuzz import at_limits, lake
-from tests.fuzz.inputs import hostile
+from tests.fuzz.inputs import UUID, hostile
 from tests.fuzz.judges import JavaJudge, PythonJudge
 from tests.fuzz.run import GREATEST, SMALL, Run
 
@@ -21,6 +23,53 @@ def test_both_cores_say_the_same_of_hostile_bytes() -> None:
     java.end()
     assert not run.told, f"seed={seed}"
     assert {"VALUE", "CORRUPT_LOG", "UNSUPPORTED"} <= {word for _, word in run.verdicts}
+
+
+_MARK = {
+    "txns.applied": "1767265380007",
+    "txns.commit-table": "txns.commits",
+    "txns.table-uuid": UUID,
+}
+_TABLE = {
+    "format-version": 2,
+    "table-uuid": UUID,
+    "location": "file:///lake/shop/a",
+    "last-sequence-number": 0,
+    "last-updated-ms": 1767265380007,
+    "last-column-id": 1,
+    "current-schema-id": 0,
+    "schemas": [
+        {
+            "type": "struct",
+            "schema-id": 0,
+            "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
+        }
+    ],
+    "default-spec-id": 0,
+    "partition-specs": [{"spec-id": 0, "fields": []}],
+    "last-partition-id": 999,
+    "default-sort-order-id": 0,
+    "sort-orders": [{"order-id": 0, "fields": []}],
+    "properties": _MARK,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict"),
+    [
+        ({}, "VALUE"),
+        ({"table-uuid": UUID.upper()}, "VALUE"),  # somebody writes uuids in capital letters
+        ({"properties": _MARK | {"txns.commit-table": "\0txns.commits"}}, "CORRUPT_LOG"),
+    ],
+)
+def test_marks_that_were_told_otherwise(changed: dict[str, Any], verdict: str) -> None:
+    """Found by inputs of a seed, and said the same of by both cores since."""
+    run, java = Run(SMALL), JavaJudge(heap_mib=256)
+    metadata = json.dumps(_TABLE | changed)
+    run.go([{"n": 0, "kind": "mark", "in": {"metadata": metadata}}], [PythonJudge(), java])
+    java.end()
+    assert not run.told
+    assert [("mark", verdict)] == list(run.verdicts)
 
 
 @pytest.mark.slow

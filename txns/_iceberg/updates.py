@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.metadata import TableMetadataV3
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -146,11 +147,19 @@ def _each_laid_over(
 
 
 def _check_goes_by_what_is_there(metadata: TableMetadata) -> None:
-    """Refuse ids of nothing, which pyiceberg sets and Java does not load."""
+    """
+    Refuse ids of nothing, which pyiceberg sets and Java does not load.
+
+    A table without an order need not list that: it may have come from others so.
+    """
     there = (
         ("schema", metadata.current_schema_id, (each.schema_id for each in metadata.schemas)),
         ("spec", metadata.default_spec_id, (each.spec_id for each in metadata.partition_specs)),
-        ("order", metadata.default_sort_order_id, (each.order_id for each in metadata.sort_orders)),
+        (
+            "order",
+            metadata.default_sort_order_id,
+            (UNSORTED_SORT_ORDER_ID, *(each.order_id for each in metadata.sort_orders)),
+        ),
     )
     for what, wanted, known in there:
         if wanted not in known:

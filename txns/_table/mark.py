@@ -100,7 +100,7 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
     commit_table = properties.get(COMMIT_TABLE)
     if commit_table is None or properties.get(TABLE_UUID) != str(metadata.table_uuid):
         return None
-    if not commit_table or commit_table.endswith("."):
+    if not commit_table or commit_table.endswith(".") or "\0" in commit_table:
         raise CorruptLog(f"the mark names no commit table; {COMMIT_TABLE}=`{commit_table}`")
     return TableMark(
         commit_table,

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -45,6 +46,14 @@ public final class TableNames {
 
   private static String quoted(String part) {
     return part.contains(".") || part.contains("`") ? "`" + part.replace("`", "``") + "`" : part;
+  }
+
+  /**
+   * A table's uuid as marks and records have it, in small letters; null where it has none. Others
+   * may write it in capital ones, which pyiceberg does not keep apart.
+   */
+  public static String uuid(TableMetadata metadata) {
+    return metadata.uuid() == null ? null : metadata.uuid().toLowerCase(Locale.ROOT);
   }
 
   /** In some catalogs {@code T} and {@code t} are one name; in others both clash for once. */

@@ -1,5 +1,6 @@
 package io.txns.iceberg.admin;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -70,7 +71,7 @@ record Line(
     }
     int above = newest == null ? line.size() : line.indexOf(newest) + 1;
     return new Line(
-        metadata.uuid(),
+        TableNames.uuid(metadata),
         ours.stream()
             .map(OurSnapshots::commitTs)
             .filter(ts -> !Limits.isLate(ts))

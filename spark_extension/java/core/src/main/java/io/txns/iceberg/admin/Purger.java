@@ -3,6 +3,7 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.Purged;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Services;
@@ -224,7 +225,8 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
   private void settle(TableIdentifier table) {
     for (int attempt = 0; attempt < SETTLE_ATTEMPTS; attempt++) {
       Head head = services.log().load();
-      String uuid = services.tables().loadWithDropped(table, head, head.upper()).metadata().uuid();
+      String uuid =
+          TableNames.uuid(services.tables().loadWithDropped(table, head, head.upper()).metadata());
       boolean stands =
           head.state().entries().stream()
               .anyMatch(entry -> entry.changes().stream().anyMatch(c -> c.uuid().equals(uuid)));

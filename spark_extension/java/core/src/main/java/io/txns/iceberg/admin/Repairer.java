@@ -3,6 +3,7 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -128,7 +129,8 @@ public final class Repairer {
     TableMetadata base = staged.current();
     if (loaded.registered() && TableMark.of(base).isEmpty()) {
       Map<String, String> mark =
-          new HashMap<>(TableMark.properties(log.identifier(), log.load().logId(), base.uuid()));
+          new HashMap<>(
+              TableMark.properties(log.identifier(), log.load().logId(), TableNames.uuid(base)));
       mark.putAll(Retention.properties(base.properties()));
       staged.stage(base, TableMetadata.buildFrom(base).setProperties(mark).build());
     }
@@ -197,7 +199,7 @@ public final class Repairer {
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
     applied = stranger.lost() == null ? applied : stranger.lost().upto();
     long head = stranger.headSnapshotId() == null ? 0 : stranger.headSnapshotId();
-    String txnId = Entry.derivedId(deed, staged.base().uuid(), head + ":" + applied);
+    String txnId = Entry.derivedId(deed, TableNames.uuid(staged.base()), head + ":" + applied);
     return commit(kind, txnId, loaded, staged, marks);
   }
 

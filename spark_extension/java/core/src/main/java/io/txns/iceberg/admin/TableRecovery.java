@@ -1,6 +1,7 @@
 package io.txns.iceberg.admin;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Services;
@@ -217,7 +218,7 @@ public final class TableRecovery {
     StagedTable staged = staged(identifier, real, seen);
     SnapshotCopy.stageFooting(staged, real.newSnapshotId());
     String state = History.mainId(base) + ":" + mark.applied() + ":" + base.lastSequenceNumber();
-    String txnId = Entry.derivedId("recover", base.uuid(), state);
+    String txnId = Entry.derivedId("recover", TableNames.uuid(base), state);
     CommitGroup.Key key = new CommitGroup.Key(txnId, mark.applied(), CommitGroup.Origin.DERIVED);
     Leftovers leftovers = new Leftovers(log);
     Entry entry =

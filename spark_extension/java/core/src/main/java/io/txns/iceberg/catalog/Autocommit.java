@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -126,7 +127,7 @@ public final class Autocommit {
       batch =
           query == null || epoch == null
               ? batch
-              : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
+              : String.format("stream/%s/%s/%s", query, epoch, TableNames.uuid(staged.base()));
     }
     // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null

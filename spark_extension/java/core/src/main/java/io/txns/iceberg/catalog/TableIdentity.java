@@ -1,5 +1,6 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.TableMark;
 import java.util.OptionalLong;
@@ -18,12 +19,12 @@ record TableIdentity(String uuid, OptionalLong created) {
         TableMark.isDropped(metadata.currentSnapshot())
             ? OptionalLong.empty()
             : TableMark.of(metadata).stream().mapToLong(TableMark::created).findAny();
-    return new TableIdentity(metadata.uuid(), created);
+    return new TableIdentity(TableNames.uuid(metadata), created);
   }
 
   /** The one that a transaction works on. */
   static TableIdentity of(StagedTable staged) {
-    return staged.isCreate() ? ofUuid(staged.base().uuid()) : of(staged.base());
+    return staged.isCreate() ? ofUuid(TableNames.uuid(staged.base())) : of(staged.base());
   }
 
   /** A table of which no more is known. */

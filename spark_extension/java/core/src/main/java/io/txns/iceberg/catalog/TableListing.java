@@ -83,7 +83,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
   private boolean isListedAs(TableIdentifier table, StagedTable staged) {
     return staged.identifier().equals(table)
         || (TableNames.folded(staged.identifier()).equals(TableNames.folded(table))
-            && staged.base().uuid().equals(uuidOf(table)));
+            && TableNames.uuid(staged.base()).equals(uuidOf(table)));
   }
 
   private String uuidOf(TableIdentifier table) {

@@ -1,6 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -180,7 +181,7 @@ public record TableLoading(
     return table(
         operations(identifier, loaded, loaded.real()),
         identifier,
-        loaded.metadata().uuid(),
+        TableNames.uuid(loaded.metadata()),
         loaded.readTs(),
         reporter);
   }
@@ -188,7 +189,7 @@ public record TableLoading(
   /** A table that the running transaction has created. */
   private Table created(TableIdentifier identifier) {
     StagedTable staged = running().writeSet().table(identifier);
-    String uuid = staged.base().uuid();
+    String uuid = TableNames.uuid(staged.base());
     TxnTableOperations operations =
         operations(identifier, null, staged.real()).of(TableIdentity.ofUuid(uuid));
     return table(

@@ -1,5 +1,6 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.table.Loaded;
 import java.util.List;
@@ -90,6 +91,6 @@ public record TableRename(Services services) {
   private String uuidUnderCare(TableIdentifier table) {
     Loaded loaded = services.newest().load(table);
     services.checks().refuseCommitTable(loaded);
-    return loaded.registered() ? loaded.metadata().uuid() : null;
+    return loaded.registered() ? TableNames.uuid(loaded.metadata()) : null;
   }
 }

@@ -1,5 +1,6 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Head;
@@ -214,7 +215,8 @@ public final class TxnTableBuilder implements TableBuilder {
         TableMetadata.buildFrom(planned)
             .setProperties(Retention.properties(planned.properties()))
             .setProperties(
-                TableMark.properties(services.log().identifier(), head.logId(), planned.uuid()))
+                TableMark.properties(
+                    services.log().identifier(), head.logId(), TableNames.uuid(planned)))
             .build();
     TxnTableOperations operations =
         tables.operations(identifier, null, delegate.underlyingOps()).replacing();

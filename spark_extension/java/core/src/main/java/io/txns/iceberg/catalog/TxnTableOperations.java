@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -252,7 +253,7 @@ final class TxnTableOperations extends DelegatingOperations {
       commitInTransaction(explicit, base, metadata, append);
     } else if (base == null) {
       Committed entry = autocommit.create(running, identifier, real, metadata);
-      identity = new TableIdentity(metadata.uuid(), OptionalLong.of(entry.commitTs()));
+      identity = new TableIdentity(TableNames.uuid(metadata), OptionalLong.of(entry.commitTs()));
       committed = true;
     } else {
       if (loaded == null || base != metadata()) {

@@ -2,6 +2,7 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -225,7 +226,7 @@ public final class Applier {
       long applied = TableMark.applied(base);
       List<LoggedChange> left =
           run.stream()
-              .filter(change -> change.change().uuid().equals(base.uuid()))
+              .filter(change -> change.change().uuid().equals(TableNames.uuid(base)))
               .filter(change -> change.commitTs() > applied)
               .takeWhile(one -> isItsOwn(table, base, log.request(one).updates()))
               .toList();
@@ -455,7 +456,7 @@ public final class Applier {
 
   /** Whether there is nothing left to do (I4); a forget leaves {@code txns.applied}. */
   private boolean isMoot(LoggedChange change, TableIdentifier table, TableMetadata metadata) {
-    if (!metadata.uuid().equals(change.change().uuid())) {
+    if (!TableNames.uuid(metadata).equals(change.change().uuid())) {
       throw Stranger.ofTakenName(metadata).quarantined(table);
     }
     if (TableMark.applied(metadata) >= change.commitTs()) {

@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -149,11 +150,11 @@ final class Births {
         .filter(
             real ->
                 TableMark.of(real).isPresent()
-                    && real.uuid().equals(base.uuid())
+                    && TableNames.uuid(real).equals(TableNames.uuid(base))
                     && TableMark.applied(real) == TableMark.applied(base)
                     && Objects.equals(History.mainId(real), History.mainId(base))
-                    && newest.state().bornTs(real.uuid()) <= TableMark.applied(real)
-                    && !isOutstanding(newest, real.uuid(), TableMark.applied(real)));
+                    && newest.state().bornTs(TableNames.uuid(real)) <= TableMark.applied(real)
+                    && !isOutstanding(newest, TableNames.uuid(real), TableMark.applied(real)));
   }
 
   private static Optional<Stranger> strangerOn(TableMetadata base, LoggedChange logged) {
@@ -229,8 +230,8 @@ final class Births {
   private boolean waits(
       Head head, TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
     TableIdentifier table = logged.change().table();
-    if (base.uuid().equals(logged.change().uuid())) {
-      return isOutstanding(head, base.uuid(), TableMark.applied(base));
+    if (TableNames.uuid(base).equals(logged.change().uuid())) {
+      return isOutstanding(head, TableNames.uuid(base), TableMark.applied(base));
     }
     if (Replay.creates(request)) {
       throw TxnException.conflict(

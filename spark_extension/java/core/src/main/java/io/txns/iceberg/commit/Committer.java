@@ -4,6 +4,7 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.LogSettings;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -308,6 +309,6 @@ public final class Committer {
   private static boolean isOutstanding(Head head, StagedTable write) {
     TableMetadata known = write.real().current();
     long applied = known == null ? 0 : TableMark.applied(known); // logged and not created yet
-    return !head.state().changes(write.base().uuid(), applied, head.upper()).isEmpty();
+    return !head.state().changes(TableNames.uuid(write.base()), applied, head.upper()).isEmpty();
   }
 }

@@ -1,6 +1,7 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
@@ -100,7 +101,7 @@ final class ConflictChecker {
     return write != null
         ? write
         : writes.values().stream()
-            .filter(each -> each.base().uuid().equals(change.uuid()))
+            .filter(each -> TableNames.uuid(each.base()).equals(change.uuid()))
             .findFirst()
             .orElse(null);
   }

@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
@@ -64,7 +65,7 @@ final class DueTables {
    * another one under its name, is the catalog's word.
    */
   static List<LoggedChange> changes(Head head, TableIdentifier table, TableOperations real) {
-    String uuid = real == null ? null : real.current().uuid();
+    String uuid = real == null ? null : TableNames.uuid(real.current());
     return LogState.withoutEnded(
         head.state().entries().stream()
             .flatMap(
@@ -94,7 +95,7 @@ final class DueTables {
     checkMark(table, head, real);
     TableMetadata base = real.current();
     long applied = TableMark.applied(base);
-    if (!head.state().changes(base.uuid(), applied, forget.commitTs() - 1).isEmpty()) {
+    if (!head.state().changes(TableNames.uuid(base), applied, forget.commitTs() - 1).isEmpty()) {
       throw new CommitFailedException("Cannot commit: the table was set back: %s", table);
     }
     return real;

@@ -2,6 +2,7 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -126,7 +127,7 @@ public final class Registrar {
   private TableMetadata marked(TableIdentifier identifier, String uuid, Head head) {
     TableOperations real = tables.whole(identifier, head).operations();
     TableMetadata base = real.current();
-    if (uuid != null && !uuid.equals(base.uuid())) {
+    if (uuid != null && !uuid.equals(TableNames.uuid(base))) {
       throw new NoSuchTableException("Another table stands under the name: %s", identifier);
     }
     checkRegistrable(identifier, base);
@@ -228,7 +229,7 @@ public final class Registrar {
     StagedTable staged = StagedTable.withEmptySnapshot(identifier, real, base);
     Map<String, String> properties =
         registrationProperties(
-            log.identifier(), head.logId(), base.uuid(), head.upper(), base.properties());
+            log.identifier(), head.logId(), TableNames.uuid(base), head.upper(), base.properties());
     Snapshot empty = staged.current().currentSnapshot();
     Snapshot marking =
         SnapshotEdit.of(empty)
@@ -281,7 +282,7 @@ public final class Registrar {
     Change change =
         new Change(
             identifier,
-            metadata.uuid(),
+            TableNames.uuid(metadata),
             Operation.ALTER,
             snapshot.parentId(),
             snapshot.snapshotId(),

@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -189,7 +190,7 @@ final class Validation {
     Loaded loaded;
     try {
       loaded = standing(table, head);
-      if (!loaded.metadata().uuid().equals(staged.base().uuid())) {
+      if (!TableNames.uuid(loaded.metadata()).equals(TableNames.uuid(staged.base()))) {
         throw new NoSuchTableException("Table does not exist: %s", table);
       }
     } catch (NoSuchTableException e) {

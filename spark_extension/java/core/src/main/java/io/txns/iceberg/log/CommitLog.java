@@ -152,7 +152,7 @@ public final class CommitLog {
     }
     boolean older = metadata.lastSequenceNumber() < seen.metadata().lastSequenceNumber();
     String found = CommitTable.logId(metadata);
-    if (found.equals(seen.logId()) || (metadata.uuid().equals(seen.uuid()) && older)) {
+    if (found.equals(seen.logId()) || (TableNames.uuid(metadata).equals(seen.uuid()) && older)) {
       return older;
     }
     throw TxnException.invalidUsage(

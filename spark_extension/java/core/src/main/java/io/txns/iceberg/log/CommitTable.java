@@ -4,6 +4,7 @@ import static org.apache.iceberg.types.Types.NestedField.optional;
 import static org.apache.iceberg.types.Types.NestedField.required;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -73,7 +74,7 @@ public final class CommitTable {
    * <p>Two tables never have one: properties that a copy has brought along begin with another uuid.
    */
   static String logId(TableMetadata metadata) {
-    return logId(metadata.uuid(), metadata.properties());
+    return logId(TableNames.uuid(metadata), metadata.properties());
   }
 
   static String logId(String uuid, Map<String, String> properties) {

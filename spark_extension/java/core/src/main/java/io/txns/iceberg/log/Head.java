@@ -3,6 +3,7 @@ package io.txns.iceberg.log;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogSettings;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.LockedRows;
@@ -66,7 +67,7 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
   }
 
   public String uuid() {
-    return metadata.uuid();
+    return TableNames.uuid(metadata);
   }
 
   /** What marks name the log by: see {@link CommitTable#logId}. */
@@ -234,7 +235,7 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
               "the table has no record, so it is no commit table, or no more: look at the option"
                   + " txns.commit-table, and who has written the table; nothing of it is a log's;"
                   + " uuid=`%s` location=`%s`",
-              metadata.uuid(), metadata.location()));
+              TableNames.uuid(metadata), metadata.location()));
     }
     History.Walk walk = History.walk(metadata);
     Snapshot snapshot = metadata.currentSnapshot();
@@ -248,7 +249,8 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
       snapshot = walk.parent(snapshot);
     }
     if (snapshot == null) {
-      throw TxnException.corruptLog("the commit table has no record on main: " + metadata.uuid());
+      throw TxnException.corruptLog(
+          "the commit table has no record on main: " + TableNames.uuid(metadata));
     }
     return snapshot;
   }

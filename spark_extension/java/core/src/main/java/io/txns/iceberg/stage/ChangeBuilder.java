@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Operation;
@@ -166,7 +167,7 @@ public final class ChangeBuilder {
     }
     return new Change(
         staged.identifier(),
-        staged.base().uuid(),
+        TableNames.uuid(staged.base()),
         operation(staged),
         from,
         staged.current().currentSnapshot().snapshotId(),

@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.ColumnIds;
@@ -110,7 +111,7 @@ public record Recreation(TableIdentifier table, boolean orReplace) {
 
   private static List<Object> numbers(TableMetadata metadata) {
     return Arrays.asList(
-        metadata.uuid(),
+        TableNames.uuid(metadata),
         History.mainId(metadata),
         metadata.lastColumnId(),
         metadata.lastAssignedPartitionId(),

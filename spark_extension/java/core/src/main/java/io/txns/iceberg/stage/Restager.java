@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import java.util.Map;
@@ -37,7 +38,7 @@ public final class Restager {
       StagedTable staged, TableMetadata newBase, String txnId, Winner winner, long leastTs) {
     TableMetadata base = staged.base();
     boolean compatible =
-        base.uuid().equals(newBase.uuid())
+        TableNames.uuid(base).equals(TableNames.uuid(newBase))
             && base.schema().sameSchema(newBase.schema())
             && base.spec().compatibleWith(newBase.spec())
             && base.formatVersion() == newBase.formatVersion();

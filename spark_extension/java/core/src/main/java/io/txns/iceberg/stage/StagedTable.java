@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.DelegatingOperations;
 import io.txns.iceberg.meta.History;
@@ -72,7 +73,7 @@ public final class StagedTable {
    */
   private static List<MetadataUpdate> creation(TableMetadata first) {
     List<MetadataUpdate> changes = new ArrayList<>();
-    changes.add(new MetadataUpdate.AssignUUID(first.uuid()));
+    changes.add(new MetadataUpdate.AssignUUID(TableNames.uuid(first)));
     changes.add(new MetadataUpdate.UpgradeFormatVersion(first.formatVersion()));
     first.schemas().forEach(schema -> changes.add(new MetadataUpdate.AddSchema(schema)));
     boolean oneSchema = first.schemas().size() == 1;

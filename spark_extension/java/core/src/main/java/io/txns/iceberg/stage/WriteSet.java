@@ -111,7 +111,7 @@ public final class WriteSet {
     TableIdentifier name = firstName(table);
     Loaded known = loaded.get(name);
     if (known == null || known.registered()) {
-      reads.table(name, known == null ? null : known.metadata().uuid());
+      reads.table(name, known == null ? null : TableNames.uuid(known.metadata()));
     }
   }
 
@@ -120,7 +120,7 @@ public final class WriteSet {
     TableIdentifier name = firstName(table);
     Loaded known = loaded.get(name);
     if (known == null || known.registered()) {
-      reads.metadata(name, known == null ? null : known.metadata().uuid());
+      reads.metadata(name, known == null ? null : TableNames.uuid(known.metadata()));
     }
   }
 
@@ -136,7 +136,7 @@ public final class WriteSet {
         reads.absent(table);
         throw e;
       }
-      TableIdentifier first = firstName(table, known.metadata().uuid());
+      TableIdentifier first = firstName(table, TableNames.uuid(known.metadata()));
       if (!first.equals(table)) {
         names.put(table, first);
         return load(first);
@@ -167,7 +167,7 @@ public final class WriteSet {
     Set<Long> outstanding =
         OurSnapshots.above(known.metadata(), real == null ? 0 : TableMark.applied(real));
     if (!outstanding.isEmpty()) {
-      reads.outstanding(table, known.metadata().uuid(), outstanding);
+      reads.outstanding(table, TableNames.uuid(known.metadata()), outstanding);
     }
   }
 

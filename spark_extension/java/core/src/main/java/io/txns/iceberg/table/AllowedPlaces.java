@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.DefaultPlaces;
@@ -139,7 +140,8 @@ public final class AllowedPlaces {
   /** The first place of a table that it has not in the catalog itself, and may not have. */
   public Optional<String> misplaced(
       TableIdentifier table, TableMetadata stands, TableMetadata shown) {
-    TableMetadata base = stands != null && stands.uuid().equals(shown.uuid()) ? stands : null;
+    TableMetadata base =
+        stands != null && TableNames.uuid(stands).equals(TableNames.uuid(shown)) ? stands : null;
     Map<String, String> paths = new HashMap<>(shown.properties());
     paths.keySet().retainAll(Places.PATHS.keySet());
     return forbidden(

@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
@@ -171,7 +172,7 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
       return null;
     }
     boolean marked = TableMark.of(metadata).isPresent();
-    long newest = newestTs(metadata.uuid(), applied, head, marked);
+    long newest = newestTs(TableNames.uuid(metadata), applied, head, marked);
     return newest > applied ? (Long) newest : unfit;
   }
 
@@ -199,7 +200,8 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   /** Refuse a name whose table has what it lacks under the name that the log knows it by. */
   private void refuseSecondName(TableIdentifier identifier, TableMetadata metadata, Head head) {
     String own = identifier.toString();
-    for (TableIdentifier name : names(metadata.uuid(), TableMark.applied(metadata), head)) {
+    for (TableIdentifier name :
+        names(TableNames.uuid(metadata), TableMark.applied(metadata), head)) {
       if (!name.toString().equalsIgnoreCase(own) && hasMoreThan(metadata, name)) {
         throw TxnException.secondName(identifier, name);
       }
@@ -209,7 +211,7 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   private boolean hasMoreThan(TableMetadata metadata, TableIdentifier name) {
     try {
       return delegate.loadTable(name) instanceof BaseTable other
-          && other.operations().current().uuid().equals(metadata.uuid())
+          && TableNames.uuid(other.operations().current()).equals(TableNames.uuid(metadata))
           && TableMark.applied(other.operations().current()) > TableMark.applied(metadata);
     } catch (NoSuchTableException e) {
       return false;

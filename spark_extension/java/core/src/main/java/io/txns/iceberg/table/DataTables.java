@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
@@ -87,7 +88,7 @@ public final class DataTables {
           && delegate.loadTable(identifier) instanceof BaseTable table) {
         TableMetadata metadata = table.operations().current();
         long careTs = OurSnapshots.careTs(metadata).orElse(0);
-        if (careTs > readTs && leaving.forgetAbove(readTs, metadata.uuid()).isEmpty()) {
+        if (careTs > readTs && leaving.forgetAbove(readTs, TableNames.uuid(metadata)).isEmpty()) {
           return load(identifier, log.load(), careTs);
         }
       }
@@ -273,7 +274,7 @@ public final class DataTables {
       Optional<Change> above =
           // A replica's, or one that was set back, does not show that it was under care once.
           Math.max(applied, head.upper()) > readTs
-              ? leaving.forgetAbove(readTs, metadata.uuid())
+              ? leaving.forgetAbove(readTs, TableNames.uuid(metadata))
               : Optional.empty();
       return above
           .map(forget -> leaving.before(forget, identifier, table, taken, readTs))
@@ -318,9 +319,10 @@ public final class DataTables {
       return new TableView(Overlay.inMemory(stands, metadata.metadataFileLocation()), readTs, lost);
     }
     long above = Math.max(mark.applied(), readTs);
-    List<LoggedChange> later = head.state().changes(metadata.uuid(), above, head.upper());
+    List<LoggedChange> later = head.state().changes(TableNames.uuid(metadata), above, head.upper());
     Overlay.refuseGivenUp(identifier, later, log::request, readTs);
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), readTs);
+    List<LoggedChange> run =
+        head.state().changes(TableNames.uuid(metadata), mark.applied(), readTs);
     TableView view =
         Overlay.asOf(identifier, metadata, mark, run, log::request, readTs, clock.nowMs());
     return lost.isPresent() ? new TableView(view.metadata(), readTs, lost) : view;
@@ -334,7 +336,7 @@ public final class DataTables {
     try {
       TableMetadata metadata =
           ((BaseTable) LocalPermissions.load(delegate, identifier)).operations().current();
-      return metadata.uuid().equals(uuid) ? TableMark.applied(metadata) : LESS_THAN_ALL;
+      return TableNames.uuid(metadata).equals(uuid) ? TableMark.applied(metadata) : LESS_THAN_ALL;
     } catch (NoSuchTableException e) {
       return LESS_THAN_ALL;
     }
@@ -399,6 +401,6 @@ public final class DataTables {
     }
     Snapshot shown = LoggedState.shownBy(metadata, mark);
     return shown == null
-        || timeline.has(head, metadata.uuid(), mark.applied(), OurSnapshots.txnId(shown));
+        || timeline.has(head, TableNames.uuid(metadata), mark.applied(), OurSnapshots.txnId(shown));
   }
 }

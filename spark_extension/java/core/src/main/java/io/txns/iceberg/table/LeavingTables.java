@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
@@ -29,7 +30,7 @@ record LeavingTables(CommitLog log, Timeline timeline, TxnClock clock) {
   /** The change that took a table from care above a timestamp, where a mark followed it. */
   Optional<Change> forgetBeforeMark(TableMetadata metadata, long ts) {
     return TableMark.applied(metadata) > ts && OurSnapshots.markedAbove(metadata, ts)
-        ? forgetAbove(ts, metadata.uuid())
+        ? forgetAbove(ts, TableNames.uuid(metadata))
         : Optional.empty();
   }
 

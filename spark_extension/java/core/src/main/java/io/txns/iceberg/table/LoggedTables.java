@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.CommitLog;
@@ -38,7 +39,7 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
     TableMetadata other = others.current();
     return head.state()
         .creation(identifier, readTs)
-        .filter(creation -> !creation.change().uuid().equals(other.uuid()))
+        .filter(creation -> !creation.change().uuid().equals(TableNames.uuid(other)))
         .map(creation -> created(identifier, creation, head, readTs))
         .map(
             metadata ->

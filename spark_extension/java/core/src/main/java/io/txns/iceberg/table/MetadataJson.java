@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
@@ -38,7 +39,7 @@ final class MetadataJson {
     } catch (IllegalArgumentException e) {
       throw TxnException.corruptLog(
           "what is logged makes no metadata of the table; uuid=`"
-              + base.uuid()
+              + TableNames.uuid(base)
               + "`: "
               + e.getMessage());
     }

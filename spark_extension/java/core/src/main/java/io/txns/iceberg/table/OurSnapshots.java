@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.meta.History;
@@ -85,7 +86,8 @@ public final class OurSnapshots {
 
   /** The transaction id of the registration whose swap put a snapshot there. */
   public static String registrationId(TableMetadata metadata, Snapshot snapshot) {
-    return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
+    return Entry.derivedId(
+        "register", TableNames.uuid(metadata), Long.toString(snapshot.snapshotId()));
   }
 
   public static String txnId(Snapshot snapshot) {

@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.CommitTable;
 import io.txns.iceberg.log.EntryParser;
@@ -77,7 +78,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   public static Optional<TableMark> of(TableMetadata metadata) {
     Map<String, String> properties = metadata.properties();
     String commitTable = properties.get(COMMIT_TABLE);
-    if (commitTable == null || !metadata.uuid().equals(properties.get(TABLE_UUID))) {
+    if (commitTable == null || !TableNames.uuid(metadata).equals(properties.get(TABLE_UUID))) {
       return Optional.empty();
     }
     return Optional.of(
@@ -89,7 +90,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   }
 
   private static TableIdentifier commitTable(String stored) {
-    if (stored.isEmpty() || stored.endsWith(".")) {
+    if (stored.isEmpty() || stored.endsWith(".") || stored.indexOf('\0') >= 0) {
       throw TxnException.corruptLog(
           String.format("the mark names no commit table; %s=`%s`", COMMIT_TABLE, stored));
     }
@@ -151,7 +152,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
 
   /** What a registration removes: keys that a copy of another table's properties has brought. */
   public static Set<String> copiedKeys(TableMetadata metadata) {
-    boolean own = metadata.uuid().equals(metadata.properties().get(TABLE_UUID));
+    boolean own = TableNames.uuid(metadata).equals(metadata.properties().get(TABLE_UUID));
     return own ? Set.of(CREATED) : Set.of(CREATED, PURGING);
   }
 
@@ -216,7 +217,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
 
   /** What stands in a head for a table that does not show it yet, ascending. */
   public static List<LoggedChange> outstanding(TableMetadata metadata, Head head) {
-    return head.state().changes(metadata.uuid(), applied(metadata), head.upper());
+    return head.state().changes(TableNames.uuid(metadata), applied(metadata), head.upper());
   }
 
   /** The properties that mark the table with uuid {@code tableUuid}, but for {@link #APPLIED}. */
