@@ -152,7 +152,7 @@ class WriteSet:
         first = self._first_names.setdefault(key, identifier)
         if first != identifier:
             self._names[identifier] = first
-            return self._loaded[first]
+            return self.load(first)  # again, where that has failed
         if not loaded.registered:
             loaded = self._take_care(loaded)
         self._loaded[identifier] = loaded

@@ -109,3 +109,19 @@ def test_two_tables_with_one_uuid_are_not_one(lake):
     with lake.open(register="none").begin() as txn:
         assert ids(txn.load_table("shop.a")) == [1]
         assert ids(txn.load_table("shop.b")) == [1, 2]
+
+
+def test_a_table_whose_registration_failed_is_loaded_by_another_name(lake, folding, monkeypatch):
+    """What failed under the first name is tried again under the second."""
+    lake.table("a", [1], register=False)
+    txn = lake.open(folding, register="all").begin()
+    registrar, real = txn.parts.registrar, txn.parts.registrar.register
+
+    def fails(_table):
+        raise OSError("no answer")
+
+    monkeypatch.setattr(registrar, "register", fails)
+    with pytest.raises(OSError, match="no answer"):
+        txn.load_table("shop.a")
+    monkeypatch.setattr(registrar, "register", real)
+    assert ids(txn.load_table("shop.A")) == [1]
