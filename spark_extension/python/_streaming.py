@@ -14,7 +14,7 @@ from txns_spark.errors import (
     TransactionConflict,
     translated,
 )
-from txns_spark.retries import wait_before_attempt
+from txns_spark.retries import between_begin_and_commit, run_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,6 @@ _SKIPPED = (
     "batch %d has committed before, and is skipped; if the query has a new checkpoint, give "
     "foreach_batch a new query_id txn=%s"
 )
-_FIRST_WAIT_MS = 400
-_WAIT_MS_MAX = 5000
 # Spark sets it in the thread that runs a query's batches.
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -72,16 +70,12 @@ def foreach_batch(
     def write(batch: DataFrame, batch_id: int) -> None:
         session = batch.sparkSession
         query = f"stream/{query_id or _query_id(session)}/"
-        for attempt in range(1, attempts + 1):
-            try:
-                _run_once(session, query, callback, batch, batch_id)
-            except (TransactionConflict, CommitStateUnknown):
-                # BEGIN with the same id tells what became of an unknown outcome.
-                if attempt == attempts:
-                    raise
-                wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
-            else:
-                return
+        run_again(
+            lambda: _run_once(session, query, callback, batch, batch_id),
+            attempts=attempts,
+            # BEGIN with the same id tells what became of an unknown outcome.
+            lost=(TransactionConflict, CommitStateUnknown),
+        )
 
     return write
 
@@ -95,17 +89,13 @@ def _run_once(
 ) -> None:
     with translated():
         _end_what_was_left(session, query)
-        begun: Row | None = session.sql(f"BEGIN ID {_literal(f'{query}{batch_id}')}").first()
-        try:
+        begin = f"BEGIN ID {_literal(f'{query}{batch_id}')}"
+        with between_begin_and_commit(session, begin) as begun:
             if begun is None or begun.state != "committed":
                 callback(batch, batch_id)
             else:
                 txn_id = f"{query}{batch_id}"
                 _LOG.warning(_SKIPPED, batch_id, _field(txn_id), extra={"txn": txn_id})
-            session.sql("COMMIT")
-        except BaseException:
-            session.sql("ROLLBACK")
-            raise
 
 
 def _field(txn_id: str) -> str:

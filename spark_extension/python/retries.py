@@ -5,15 +5,16 @@ from __future__ import annotations
 import random  # noqa: TID251  (no protocol depends on it)
 import re
 import time
+from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from txns_spark.errors import ConfigurationError, TransactionConflict, translated
+from txns_spark.errors import ConfigurationError, TransactionConflict, TransactionError, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
@@ -54,14 +55,12 @@ def run_transaction(
     if max_attempts < 1:
         raise ConfigurationError(f"run_transaction needs at least one attempt: {max_attempts=}")
     begin = _begin(isolation)
-    for attempt in range(1, max_attempts + 1):
-        try:
-            return _run_once(spark, begin, callback)
-        except TransactionConflict:
-            if attempt == max_attempts:
-                raise
-        wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
-    raise AssertionError
+
+    def run() -> _Result:
+        with translated(), between_begin_and_commit(spark, begin):
+            return callback(spark)
+
+    return run_again(run, attempts=max_attempts, lost=(TransactionConflict,))
 
 
 def transactional(
@@ -102,6 +101,35 @@ def transactional(
     return decorated
 
 
+def run_again(
+    run: Callable[[], _Result], *, attempts: int, lost: tuple[type[TransactionError], ...]
+) -> _Result:
+    """
+    Call `run` until it raises none of `lost`, `attempts` times at most, at least 1.
+
+    Raises:
+        TransactionError: Of the last attempt; whatever else an attempt raises.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return run()
+        except lost:
+            wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
+    return run()
+
+
+@contextmanager
+def between_begin_and_commit(spark: SparkSession, begin: str) -> Iterator[Row | None]:
+    """Send a BEGIN, whose row is given, and COMMIT at the end of the block; undo on any error."""
+    begun = spark.sql(begin).first()
+    try:
+        yield begun
+        spark.sql("COMMIT")
+    except BaseException:
+        spark.sql("ROLLBACK")  # harmless after a COMMIT; 08007 where that may have landed
+        raise
+
+
 def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> None:
     """
     Wait a random time, longer from attempt to attempt, and never longer than the bound.
@@ -126,15 +154,3 @@ def _begin(isolation: str | None) -> str:
             f"there is no such isolation level; docs/isolation.md has them: {isolation=}"
         )
     return f"BEGIN ISOLATION LEVEL {level}"
-
-
-def _run_once(spark: SparkSession, begin: str, callback: Callable[[Any], _Result]) -> _Result:
-    with translated():
-        spark.sql(begin)
-        try:
-            result = callback(spark)
-            spark.sql("COMMIT")
-        except BaseException:
-            spark.sql("ROLLBACK")  # harmless after a COMMIT; 08007 where that may have landed
-            raise
-        return result
