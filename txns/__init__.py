@@ -29,8 +29,9 @@ from txns._catalog.changefeed import Delivery, TableRows
 from txns._catalog.outcome import Applied, Committed, State
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
-from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
+from txns._handle import Handle
 from txns._log.entry import Isolation
+from txns._open import open  # noqa: A004 -- txns.open() is how a user says it
 from txns._retry import run_transaction, transactional
 from txns.errors import (
     CommitStateUnknown,

@@ -44,6 +44,7 @@ class Config:
             far as the log says.
         create_locations: Folders below which tables may stand beside their catalog's own places;
             None for what the catalog's property `txns.create-locations` says.
+        rehearse_conflicts: How many of its next commits lose for rehearsal.
     """
 
     commit_table: Identifier
@@ -54,6 +55,7 @@ class Config:
     max_age_ms: int | None
     id_retention_ms: int | None
     create_locations: tuple[str, ...] | None
+    rehearse_conflicts: int
 
     @staticmethod
     def of(
@@ -66,6 +68,7 @@ class Config:
         max_age_s: int | None = None,
         id_retention_days: int | None = None,
         create_locations: str | Iterable[str] | None = None,
+        rehearse_conflicts: int = 0,
     ) -> Config:
         """
         Check options as a user writes them.
@@ -83,6 +86,11 @@ class Config:
         for name, value in numbers.items():
             if value is not None and value <= 0:
                 raise InvalidUsage("42000", f"an option must be above 0; {name}=`{value}`")
+        if rehearse_conflicts < 0:
+            raise InvalidUsage(
+                "42000",
+                f"an option must be 0 or above; rehearse_conflicts=`{rehearse_conflicts}`",
+            )
         table = tuple(commit_table.split(".")) if isinstance(commit_table, str) else commit_table
         if any("." in part or not part for part in table):
             raise InvalidUsage(
@@ -99,6 +107,7 @@ class Config:
             max_age_ms=None if max_age_s is None else 1000 * max_age_s,
             id_retention_ms=None if id_retention_days is None else _DAY_MS * id_retention_days,
             create_locations=None if create_locations is None else folders_of(create_locations),
+            rehearse_conflicts=rehearse_conflicts,
         )
 
     def within(self, log: Settings) -> Settings:

@@ -13,6 +13,7 @@ from txns._commit.committer import Committer
 from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
+from txns._commit.rehearsal import Rehearsal
 from txns._commit.tidy import Tidier
 from txns._commit.validation import Validation
 from txns._config import ATOMIC, AUTO, named_folders
@@ -62,6 +63,7 @@ class Parts:
     tidier: Tidier
     committer: Committer
     registrar: Registrar
+    rehearsal: Rehearsal
 
     @staticmethod
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
@@ -99,6 +101,7 @@ class Parts:
             tidier,
             committer,
             registrar,
+            Rehearsal(config.rehearse_conflicts),
         )
 
     def kept_by_expiry(

@@ -117,6 +117,43 @@ def test_a_session_in_a_transaction_keeps_it(
     assert 0 == count(spark, a)
 
 
+def test_a_rehearsal(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """The next COMMITs of the session that have written something lose, until none is left."""
+    a, _ = two_tables
+    spark.sql("SET `spark.sql.txns.rehearse-conflicts` = 3")
+    attempts = []
+
+    def delete(session: SparkSession) -> None:
+        attempts.append(count(session, a))
+        affected(session, f"DELETE FROM {a} WHERE id = 1")
+
+    txns_spark.run_transaction(spark, lambda session: count(session, a))
+    affected(spark, f"INSERT INTO {a} VALUES (3, 3)")
+    with pytest.raises(errors.TransactionConflict, match=r"rehearsal, .* asks for 2 more") as lost:
+        txns_spark.run_transaction(spark, delete, max_attempts=1)
+    assert "40001" == lost.value.sqlstate
+    txns_spark.run_transaction(spark, delete)
+    assert [3] * 4 == attempts
+    assert 2 == count(spark, a)
+    spark.sql("SET `spark.sql.txns.rehearse-conflicts` = 1")
+    spark.sql(f"BEGIN ATOMIC DELETE FROM {a}; END")
+    assert 0 == count(spark, a)
+    assert "0" == spark.conf.get("spark.sql.txns.rehearse-conflicts")
+
+
+def test_a_rehearsal_of_no_number(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """The transaction stays: set it right, and COMMIT again."""
+    a, _ = two_tables
+    spark.sql("SET `spark.sql.txns.rehearse-conflicts` = often")
+    spark.sql("BEGIN")
+    affected(spark, f"DELETE FROM {a}")
+    with pytest.raises(Exception, match="rehearse-conflicts must be a whole number"):
+        spark.sql("COMMIT")
+    spark.sql("SET `spark.sql.txns.rehearse-conflicts` = 0")
+    spark.sql("COMMIT")
+    assert 0 == count(spark, a)
+
+
 @pytest.mark.parametrize("options", [{"isolation": "SNAPSHOT; DROP"}, {"max_attempts": 0}])
 def test_options_that_are_none(spark: SparkSession, options: dict[str, object]) -> None:
     with pytest.raises(errors.ConfigurationError):

@@ -358,6 +358,8 @@ class Transaction(TxnCatalog):
             leftovers=self._leftovers,
         )
         try:
+            if self._attempts.stood_on is None:  # or an earlier one might commit all the same
+                self._parts.rehearsal.lose(options.txn_id)
             return self._parts.committer.commit(request)
         except CommitStateUnknown:
             raise  # it may have committed: nothing is deleted

@@ -284,6 +284,46 @@ def test_a_function_is_a_transaction(lake, handle, isolation, attempts):
     assert ("copy", "Copy rows.") == (copy.__name__, copy.__doc__)
 
 
+def test_a_rehearsal(lake):
+    """Transactions that write lose until the handle's number is used up, and leave no files."""
+    a = lake.table("a", [1])
+    before = lake.files()
+    handle = lake.open(rehearse_conflicts=2)
+    with handle.begin() as reading:
+        assert [1] == ids(reading.load_table(a))
+    handle.catalog().load_table(a).append(rows(2))
+    with pytest.raises(txns.Conflict, match=r"rehearsal, .* 1 more") as lost, handle.begin() as txn:
+        txn.load_table(a).append(rows(3))
+    assert ("40001", txn.txn_id, txns.State.ROLLED_BACK) == (
+        lost.value.sqlstate,
+        lost.value.txn_id,
+        txn.state,
+    )
+    attempts = []
+
+    def add(txn):
+        attempts.append(lake.files())
+        txn.load_table(a).append(rows(4))
+
+    txns.run_transaction(handle, add)
+    assert attempts[0] == attempts[1]
+    assert before < attempts[0]
+    assert [1, 2, 4] == lake.plain_ids(a)
+    with pytest.raises(txns.InvalidUsage, match="rehearse_conflicts=`-1`"):
+        lake.open(rehearse_conflicts=-1)
+
+
+def test_a_rehearsal_leaves_what_may_have_committed(lake):
+    """A commit that is tried again, while an earlier one may land, is no race to be lost."""
+    a = lake.table("a", [1])
+    handle = lake.open(rehearse_conflicts=1)
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    txn._attempts.trying(handle.parts.log.load())
+    txn.commit()
+    assert [1, 2] == lake.plain_ids(a)
+
+
 def test_unknown_level(handle):
     """The message names the levels there are."""
     with pytest.raises(txns.InvalidUsage, match="SERIALIZABLE"):

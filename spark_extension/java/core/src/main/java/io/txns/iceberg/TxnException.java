@@ -60,6 +60,16 @@ public class TxnException extends RuntimeException {
     return conflict("transaction lost a race, run it again", table, txnId, winner, leastTs, reason);
   }
 
+  /** A COMMIT that {@code option} has lose {@code left} times more: nobody was faster. */
+  public static TxnException rehearsed(String txnId, String option, int left) {
+    String message =
+        String.format(
+            "transaction lost a race, run it again: nobody was faster, this is a rehearsal, %s asks"
+                + " for %d more; txn=`%s`",
+            option, left, txnId);
+    return notCommitted(ErrorKind.CONFLICT, message).with(TXN_ID, txnId);
+  }
+
   /** A transaction above the maximum age: it would be as old the next time. */
   public static TxnException overAge(String txnId, long ageMs, long maxAgeMs) {
     String message =

@@ -408,6 +408,7 @@ public final class TxnSession {
       return StatusRow.unbound("committed", transaction.modes().id(), new ArrayList<>());
     }
     try {
+      Rehearsal.lose(session.get(), transaction.transaction());
       Committed committed = transaction.transaction().commit();
       return StatusRow.committed(committed, transaction.transaction().unprotected());
     } catch (RuntimeException e) {
