@@ -156,8 +156,10 @@ class MetadataText:
             return
         known = self._keep(metadata, self._of(str(metadata.table_uuid)), _LISTS)
         rest = metadata.model_dump_json(exclude={*_LISTS}, exclude_none=True)
-        lists = (b'"%s":[%s]' % (key, known.lists[name].text) for name, key in _LISTS.items())
-        whole = b"%s,%s}" % (rest[:-1].encode(), b",".join(lists))
+        parts = [rest[:-1].encode()]  # joined once: the whole may be megabytes
+        for name, key in _LISTS.items():
+            parts += (b',"%s":[' % key, known.lists[name].text, b"]")
+        whole = b"".join((*parts, b"}"))
         with output.create(overwrite=False) as stream:
             stream.write(Compressor.get_compressor(location).bytes_compressor()(whole))
 

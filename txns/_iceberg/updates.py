@@ -244,6 +244,16 @@ def summary_keys(updates: Iterable[TableUpdate]) -> Iterator[str]:
             yield from update.snapshot.summary.additional_properties
 
 
+_REMOVALS = (
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    RemovePartitionSpecsUpdate,
+    RemoveSchemasUpdate,
+    RemoveStatisticsUpdate,
+    RemovePartitionStatisticsUpdate,
+)
+
+
 class _There:
     """What a table has, while updates are laid over it."""
 
@@ -319,8 +329,12 @@ def with_removals_that_can_be(
     pyiceberg refuses the former, and Java the latter. A stranger's expiry may have been faster, or
     they have made the schema current, or the spec the default, that a change takes away.
     """
+    changes = tuple(updates)
+    if not any(isinstance(update, _REMOVALS) for update in changes):
+        yield from changes  # what a table has, with all its snapshots, matters to removals alone
+        return
     there = _There(base)
-    for update in updates:
+    for update in changes:
         there.add(update)
         kept = there.removed(update)
         if kept is not None:
