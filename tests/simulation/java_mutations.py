@@ -33,10 +33,6 @@ NOT_IN_JAVA = {
     "passed_over_written_over": "`txns recover` is Python's",
     "void_tables_taken_for_cared": "`txns recover` is Python's",
     "applied_over_a_recovery": "none yet: of Python's no 25 seeds notice it, either",
-    **dict.fromkeys(
-        (each.__name__ for each in mutations.OF_BIRTHS),
-        "none yet: AtomicTest and AheadTest hold the rules",
-    ),
 }
 """Python's that Java's core does not have, and why."""
 

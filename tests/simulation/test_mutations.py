@@ -55,6 +55,7 @@ TESTS_SEE = {
 
 QUICK_IN_JAVA = {
     "applied_not_set",
+    "born_in_word_only",
     "commit_ts_of_the_clock",
     "look_up_forgotten",
     "maybe_called_refused",

@@ -302,7 +302,11 @@ final class Mutations {
 
   static {
     Stream.of(
-            OF_THE_PROTOCOL, MutationsOfLoads.ALL, MutationsOfGroups.ALL, MutationsOfForgeries.ALL)
+            OF_THE_PROTOCOL,
+            MutationsOfLoads.ALL,
+            MutationsOfGroups.ALL,
+            MutationsOfBirths.ALL,
+            MutationsOfForgeries.ALL)
         .flatMap(List::stream)
         .forEach(
             one -> {
