@@ -2,13 +2,13 @@
 The text of table metadata, read and written by what is known of the version before.
 
 Most of it are the table's snapshots, and where `main` has been, of which a new version has one more
-each. pyiceberg reads and writes them all, each by Python code: here that is done once for each, and
-for the rest.
+each, and schemas, which seldom change. pyiceberg reads and writes them all, each by Python code:
+here that is done once for each, and for the rest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
 from threading import Lock
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -31,6 +32,7 @@ _SNAPSHOTS = 10_000
 """How many are known of all tables: each is some 4 KB."""
 
 _SNAPSHOT_BYTES = 4 * 1024
+_COLUMN_BYTES = 1024
 
 
 class _Known:
@@ -98,17 +100,35 @@ _LISTS = {
 
 
 @dataclass(frozen=True, slots=True)
+class _Read:
+    """The schemas of a version, which most versions share, and what was read as them."""
+
+    parsed: Sequence[Any] = ()
+    schemas: Sequence[Schema] = ()
+
+    @property
+    def bytes(self) -> int:
+        """About how many it takes."""
+        return _COLUMN_BYTES * sum(len(each.fields) for each in self.schemas)
+
+
+_UNREAD = _Read()
+
+
+@dataclass(frozen=True, slots=True)
 class _Version:
-    """What is known of a table's newest version: its snapshots, and each list's texts."""
+    """What is known of a table's newest version: its snapshots, schemas, and each list's texts."""
 
     by_id: Mapping[int, _Known]
     lists: Mapping[str, _Written]
+    read: _Read = _UNREAD
 
     @property
     def size(self) -> int:
-        """What it counts for, in snapshots: its schemas' texts may be larger than all of them."""
+        """What it counts for, in snapshots: its schemas may be larger than all of them."""
         others = (each.texts for name, each in self.lists.items() if name != "snapshots")
-        return 1 + len(self.by_id) + sum(map(len, chain.from_iterable(others))) // _SNAPSHOT_BYTES
+        size = self.read.bytes + sum(map(len, chain.from_iterable(others)))
+        return 1 + len(self.by_id) + size // _SNAPSHOT_BYTES
 
 
 class MetadataText:
@@ -127,7 +147,7 @@ class MetadataText:
 
     def read(self, io: FileIO, location: str) -> TableMetadata:
         """
-        Read a version; one of its snapshots that is known is the same object.
+        Read a version; one of its snapshots that is known is the same object, and so are schemas.
 
         Raises:
             ValidationError: It is none, in pyiceberg's words.
@@ -142,8 +162,15 @@ class MetadataText:
 
     def _read(self, parsed: Any) -> TableMetadata:
         known = self._of(parsed["table-uuid"])
-        found = [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
-        metadata = TableMetadataUtil.parse_obj({**parsed, "snapshots": found})
+        shared: dict[str, Any] = {
+            "snapshots": [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
+        }
+        schemas = parsed.get("schemas")
+        if schemas and schemas == known.read.parsed:
+            shared["schemas"] = known.read.schemas
+        metadata = TableMetadataUtil.parse_obj({**parsed, **shared})
+        if "schemas" not in shared:
+            known = replace(known, read=_Read(schemas or (), metadata.schemas))
         self._keep(metadata, known, ("snapshots",))
         return metadata
 
@@ -191,7 +218,7 @@ def _after(before: _Version, metadata: TableMetadata, names: Iterable[str]) -> _
     by_id = {**before.by_id, **added} if added else before.by_id
     if len(by_id) != len(metadata.snapshots):  # some have been expired
         by_id = {each.snapshot_id: by_id[each.snapshot_id] for each in metadata.snapshots}
-    return _Version(by_id, lists)
+    return _Version(by_id, lists, before.read)
 
 
 def _each_as_text(parts: Iterable[object]) -> Iterator[bytes]:

@@ -152,13 +152,30 @@ def test_of_two_snapshots_with_one_id_each_is_written_as_it_is(lake):
     assert json_of(table.io, location) == json_of(table.io, fresh)
 
 
+def test_schemas_that_are_known_are_the_same_and_others_are_not(lake):
+    """Each column of a table costs more to read than a snapshot that is known."""
+    table = lake.catalog.create_table("shop.orders", SCHEMA)
+    text = MetadataText()
+    first = text.read(table.io, table.metadata_location)
+    table.append(pa.table({"id": [1], "name": ["x"]}))
+    second = text.read(table.io, table.metadata_location)
+    assert first.schemas[0] is second.schemas[0]
+    table.update_schema().update_column("name", doc="said").commit()
+    third = text.read(table.io, table.metadata_location)
+    assert third == table.metadata
+    assert "said" == third.schema().find_field("name").doc
+    assert first.schemas == second.schemas
+
+
 def test_what_is_known_of_wide_tables_counts_for_more(lake):
-    """A schema's text is kept as well, and may be larger than that of many snapshots."""
+    """A schema, and its text, are kept as well, and may be larger than many snapshots."""
     columns = [NestedField(each, f"c{each}", LongType(), doc="x" * 100) for each in range(1, 501)]
     table = lake.catalog.create_table("shop.wide", Schema(*columns))
-    text = MetadataText()
+    text, reader = MetadataText(), MetadataText()
     text.write(table.io, f"{table.location()}/wide.metadata.json", table.metadata)
     assert 10 < text.size < 50
+    reader.read(table.io, table.metadata_location)
+    assert 100 < reader.size < 200
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nothing", '{"format-version": 2, "snapshots": [7]}'])
