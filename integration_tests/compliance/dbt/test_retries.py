@@ -154,3 +154,23 @@ class TestBatchesOfOtherMaterializations:
         assert "half-way" in log
         assert "adapter.in_transaction" in log
         assert [(1,)] == rows(project, "batched")
+
+
+class TestRehearsal:
+    """A profile's setting has models lose, so that people see what that looks like."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": FACTS, "others.sql": FACTS}
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target: dict[str, Any]) -> dict[str, Any]:
+        rehearsed = {"spark.sql.txns.rehearse-conflicts": 1}
+        return dbt_profile_target | {"threads": 1, "server_side_parameters": rehearsed}
+
+    def test_models_lose_and_are_run_again(self, project: Any) -> None:
+        _, log = run_dbt_and_capture(["run"])
+        assert 2 == log.count("attempt 1 of 4 is run again") == log.count("this is a rehearsal")
+        assert "attempt 2 of 4" not in log
+        for model in ("facts", "others"):
+            assert [(0, "first"), (1, "first")] == rows(project, model)
