@@ -80,7 +80,7 @@ class Parts:
         rows = rows_of(catalog)
         tidier = Tidier(config, log, tables, clock, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
-        loop = CommitLoop(log, timeline, bounds, clock, rows)
+        loop = CommitLoop(log, timeline, bounds, tidier, clock, rows)
         births = Births(_moved_together(rows, config), config, log, tables, places, applier, clock)
         validation = Validation(config, log, timeline, tables, places, births, clock)
         committer = Committer(catalog, log, loop, validation, applier, births, tidier, clock)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
+    from txns._commit.tidy import Tidier
     from txns._iceberg.locked_rows import LockedRows, Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
@@ -56,11 +57,13 @@ class CommitLoop:
         log: CommitLog,
         timeline: Timeline,
         bounds: HeadBounds,
+        tidier: Tidier,
         clock: Clock,
         rows: Rows | None = None,
     ) -> None:
         """`rows` are the catalog's: writers who lock that of the log come one after the other."""
         self._rows = rows
+        self._tidier = tidier
         self._log = log
         self._bounds = bounds
         self._timeline = timeline
@@ -213,16 +216,24 @@ class CommitLoop:
 
     def _swap(self, head: Head, drafts: Drafts) -> Swap:
         """Swap what was noted before: its thread may be stopped before it knows what came of it."""
+        tidied = self._tidier.within(head) if head.rows else None
+        without, behind = (tidied.removed, tidied.snapshot) if tidied else ((), None)
         for member in drafts.members:
             member.attempts.trying(head)
+        outcome = Outcome.MAYBE
         try:
-            swap = self._log.append(head, list(drafts.by_id.values()))
+            swap = self._log.append(head, list(drafts.by_id.values()), without, behind=behind)
+            # Locked rows are moved by their COMMIT alone: whose were lost before has sent nothing.
+            is_unsent = head.rows and swap.outcome is Outcome.LOST
+            outcome = Outcome.NOT_SENT if is_unsent else swap.outcome
         except Exception:
-            _not_sent(drafts.members)
+            outcome = Outcome.NOT_SENT
             raise
-        # Locked rows are moved by their COMMIT alone: whose were lost before has sent nothing.
-        if swap.outcome is Outcome.NOT_SENT or (head.rows and swap.outcome is Outcome.LOST):
-            _not_sent(drafts.members)
+        finally:
+            if outcome is Outcome.NOT_SENT:
+                _not_sent(drafts.members)
+            if tidied:
+                self._tidier.ended(tidied, outcome)
         return swap
 
     def _look_up(self, members: list[Member], head: Head) -> None:

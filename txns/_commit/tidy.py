@@ -1,8 +1,9 @@
 """
 Moves applied entries out of the head into the commit table's rows, in one swap.
 
-Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now. What it
-has written goes once a newer head tells that it is lost, and stays until then.
+Docs/spec.md 10. It is a swap of its own, or that of whoever commits, where writers wait for each
+other. A lost one is left to whoever commits next: nothing depends on it now. What it has written
+goes once a newer head tells that it is lost, and stays until then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
-from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+from pyiceberg.table.update import AddSnapshotUpdate
 
 from txns._commit import small_files
 from txns._commit.dropped_files import dropped
@@ -32,7 +33,7 @@ from txns._logger import about, logger
 from txns._metrics import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
@@ -49,35 +50,33 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
+_UNTIDIED = "the log stays untidied, the next committer tries again"
+
 LARGE_HEAD_BYTES = 512 * 1024
 """Records of so much, which each swap writes again, are tidied twice as early, and none stay."""
 
-_EVERY = 8
-"""Where writers wait for each other one of so many tries: the others would find it done."""
-
-_LATE = 32
-"""Entries beyond what is due, at which all try: those that come in twos may miss each turn."""
-
 
 @dataclass(frozen=True)
-class _Attempt:
+class Tidied:
     """
     What one tidy has written, before anybody knows what becomes of it.
 
     Attributes:
         head: What it stands on.
         io: Its files.
-        snapshot: The record that it would put on `main`.
-        updates: Of its swap.
+        snapshot: The record that its swap puts behind the head's.
+        removed: Snapshots of the head that the swap takes out.
         superseded: Files that it leaves behind, and that no kept version names; readers of older
             heads have a grace period.
+        count: How many entries leave the head.
     """
 
     head: Head
     io: RecordedIO
     snapshot: Snapshot
-    updates: list[TableUpdate]
+    removed: list[int]
     superseded: list[str]
+    count: int
 
 
 class Tidier:
@@ -100,34 +99,60 @@ class Tidier:
         self._kept_by_last = 0
         """Entries that the last tidy had to leave: they are no reason for another one."""
         self._turn = threading.Lock()
-        """One thread tidies when it is due: the others would wait for rows, and find it done."""
-        self._unsettled: deque[_Attempt] = deque()
+        """One thread tidies when it is due: the others would lose their swaps to it."""
+        self._unsettled: deque[Tidied] = deque()
         """Those that may still land, or have landed without an answer; each is one thread's."""
 
     def tidy_when_due(self, head: Head) -> bool:
         """
         Tidy when more than `tidy_after` new entries stand in the head; errors are logged.
 
-        The newer half of those stays, unless they are large.
+        Where writers wait for each other, whoever commits next does it in the same swap: it would
+        wait once more for what another one has done by then.
 
         Returns:
             Whether it was due.
         """
-        beyond = self._beyond(head)
-        if beyond <= 0 or (self._rows and beyond < _LATE and beyond % _EVERY != 1):
-            return False
-        if not self._turn.acquire(blocking=False):
+        if self._rows or self._beyond(head) <= 0 or not self._turn.acquire(blocking=False):
             return False
         with about(phase=Phase.TIDY):
             try:
-                self._on_newest(head, self._tidy_if_still_due)
+                self._swapped(head, self._older(head))
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
-                _LOG.warning(
-                    "the log stays untidied, the next committer tries again", exc_info=True
-                )
+                _LOG.warning(_UNTIDIED, exc_info=True)
             finally:
                 self._turn.release()
         return True
+
+    def within(self, head: Head) -> Tidied | None:
+        """
+        Write what the swap of entries needs to tidy a head as well, if that is due.
+
+        Args:
+            head: Which nobody replaces meanwhile.
+
+        Returns:
+            What that swap is to have, and `ended` to be told of; None for nothing. Errors are
+            logged.
+        """
+        if self._beyond(head) <= 0:
+            return None
+        with about(phase=Phase.TIDY):
+            try:
+                return self._prepared(head, self._older(head))
+            except Exception:  # noqa: BLE001 -- nothing depends on a tidy
+                _LOG.warning(_UNTIDIED, exc_info=True)
+        return None
+
+    def ended(self, tidied: Tidied, outcome: Outcome) -> None:
+        """Learn what became of a swap, as far as that is known."""
+        match outcome:
+            case Outcome.WON:
+                self._log.supersede(*tidied.superseded)
+            case Outcome.NOT_SENT:
+                tidied.io.delete_created()
+            case _:
+                self._unsettled.append(tidied)
 
     def _beyond(self, head: Head) -> int:
         """Give how many entries stand in a head beyond those at which no tidy is due."""
@@ -138,62 +163,64 @@ class Tidier:
         self._kept_by_last = min(self._kept_by_last, standing)
         return standing - self._kept_by_last - may_stand
 
-    def _tidy_if_still_due(self, head: Head) -> int:
+    def _older(self, head: Head) -> int:
         """
-        Archive the older half, if nobody else has; give how many entries left the head.
+        Give how many entries are to leave a head: the older half of those that may stand stays.
 
         What has been committed since its BEGIN a short transaction finds in the head then: it would
         read the archive for that, under the lock that others wait for.
         """
-        if self._beyond(head) <= 0:
-            return 0
         stays = 0 if _is_large(head) else self._config.tidy_after // 2
-        return self._swapped(head, len(head.state.entries) - stays)
+        return len(head.state.entries) - stays
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
         with about(phase=Phase.TIDY):
             head = self._log.load_if_exists()
-            return self._on_newest(head, self._swapped) if head.exists else 0
+            return self._on_newest(head) if head.exists else 0
 
     def due(self, head: Head) -> int:
         """Give how many entries of a head a tidy would archive."""
         return len(self._done(head))
 
-    def _on_newest(self, head: Head, tidy: Callable[[Head], int]) -> int:
+    def _on_newest(self, head: Head) -> int:
         """Tidy a head, or the newest one, which nobody replaces where writers wait for a lock."""
         if self._rows is None:
-            return tidy(head)
+            return self._swapped(head)
         with self._rows.locked(self._log.identifier, ()) as rows:
-            return tidy(replace(self._log.load(rows), rows=rows))
+            return self._swapped(replace(self._log.load(rows), rows=rows))
 
     def _swapped(self, head: Head, older: int | None = None) -> int:
         """Archive what is applied of the first entries of a head, or of all; give how many left."""
-        self._settle(head)
-        done = self._done(head, older)
-        self._kept_by_last = (len(head.state.entries) if older is None else older) - len(done)
-        if not done:
+        tidied = self._prepared(head, older)
+        if tidied is None:
             return 0
-        head.check_writable()
-        attempt = self._written(head, done)
-        swap = self._log.replace(head, attempt.updates)
+        swap = self._log.append(head, (), tidied.removed, behind=tidied.snapshot)
+        self.ended(tidied, swap.outcome)
         if swap.outcome is Outcome.WON:
-            self._log.supersede(*attempt.superseded)
-            return len(done)
+            return tidied.count
         _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
         _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
         if swap.outcome is Outcome.NOT_SENT:
-            attempt.io.delete_created()
             return 0
-        self._unsettled.append(attempt)
         try:
             landed = self._settle(self._log.load())
         except Exception:  # noqa: BLE001 -- the next tidy asks again
             _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
             return 0
-        return len(done) if attempt in landed else 0
+        return tidied.count if tidied in landed else 0
 
-    def _written(self, head: Head, done: list[Entry]) -> _Attempt:
+    def _prepared(self, head: Head, older: int | None) -> Tidied | None:
+        """Write what a swap needs to archive what is applied of the first entries, or of all."""
+        self._settle(head)
+        done = self._done(head, older)
+        self._kept_by_last = (len(head.state.entries) if older is None else older) - len(done)
+        if not done:
+            return None
+        head.check_writable()
+        return self._written(head, done)
+
+    def _written(self, head: Head, done: list[Entry]) -> Tidied:
         """Write what the swap needs; what was written goes if that fails."""
         assert head.table is not None
         known = head.table
@@ -211,7 +238,7 @@ class Tidier:
                 rows.extend(archive.rows_of(entry))
             head.at_work()
             replaced = [task.file for task in small]
-            snapshot, updates = _rewritten(table, rows, replaced, record)
+            snapshot, _ = _rewritten(table, rows, replaced, record)
             head.at_work()
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
@@ -220,8 +247,7 @@ class Tidier:
         except Exception:
             io.delete_created()
             raise
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=sorted(removed)))
-        return _Attempt(head, io, snapshot, updates, superseded)
+        return Tidied(head, io, snapshot, sorted(removed), superseded, len(done))
 
     def move_head(self, head: Head) -> Swap:
         """
@@ -242,7 +268,7 @@ class Tidier:
             engine=THIS_ENGINE,
         )
 
-    def _settle(self, head: Head) -> list[_Attempt]:
+    def _settle(self, head: Head) -> list[Tidied]:
         """Learn from a head what became of earlier attempts; give those that have landed."""
         landed = []
         for _ in range(len(self._unsettled)):

@@ -222,15 +222,32 @@ class CommitLog:
         commit_table.create(self.catalog, self.identifier, self._clock)
         return self.load()
 
-    def append(self, head: Head, entries: Sequence[Entry], without: Sequence[int] = ()) -> Swap:
-        """Append entries to the head, without some of its snapshots, in one compare-and-swap."""
+    def append(
+        self,
+        head: Head,
+        entries: Sequence[Entry],
+        without: Sequence[int] = (),
+        *,
+        behind: Snapshot | None = None,
+    ) -> Swap:
+        """
+        Append entries to the head, without some of its snapshots, in one compare-and-swap.
+
+        Args:
+            head: What is replaced.
+            entries: In their order.
+            without: Ids of the snapshots that go.
+            behind: A record that was made to follow the head's own: they follow that.
+        """
         base = head.metadata
-        parent = base.current_snapshot()
+        parent = behind or base.current_snapshot()
         assert parent is not None
-        updates: list[TableUpdate] = []
+        updates: list[TableUpdate] = [AddSnapshotUpdate(snapshot=behind)] if behind else []
         made: dict[int, Record] = {}
-        time_ms = timestamps.newest_ms(base)
-        for number, entry in enumerate(entries, last_sequence_number(base) + 1):
+        time_ms = behind.timestamp_ms if behind else timestamps.newest_ms(base)
+        last = behind.sequence_number if behind else last_sequence_number(base)
+        assert last is not None
+        for number, entry in enumerate(entries, last + 1):
             time_ms += 1  # no clock, which may be fast: the times of the log never go back
             summary = _entry.to_summary(entry)
             parent = Snapshot(
