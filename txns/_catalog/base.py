@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._identifier import dotted_name, folded, parts_of
+from txns._identifier import dotted_name, folded, namespace_of, parts_of
 from txns._log.change import Operation
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
@@ -112,7 +112,7 @@ class TxnCatalog(Catalog):
             InvalidUsage: 55000, the log that has been seen is missing: nobody knows what it has
                 created and dropped.
         """
-        space = self.identifier_to_tuple(namespace)
+        space = namespace_of(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
         read_ts = self._read_ts(head)
@@ -211,7 +211,7 @@ class TxnCatalog(Catalog):
         """Drop a namespace, at once; one that holds tables only the log knows is not empty."""
         tables = self.list_tables(namespace)
         if tables:
-            name = dotted_name(self.identifier_to_tuple(namespace))
+            name = dotted_name(namespace_of(namespace))
             raise NamespaceNotEmptyError(
                 f"Namespace {name} is not empty. {len(tables)} tables exist."
             )
