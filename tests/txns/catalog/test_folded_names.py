@@ -43,6 +43,17 @@ def test_a_subscriber_gets_what_was_written_under_other_letters(lake, folding):
     assert {("shop", "a")} == {table.table for each in found for table in each.tables}
 
 
+def test_a_wait_ends_by_what_was_written_under_other_letters(lake, folding):
+    """Another table's letters, where the catalog tells them apart, end none."""
+    lake.table("a", [1])
+    handle = lake.open(folding)
+    before = handle.upper
+    with handle.begin() as txn:
+        txn.load_table("shop.A").append(rows(2))
+    assert handle.wait("shop.a", before, timeout_ms=0) == handle.upper
+    assert lake.open().wait("shop.B", before, timeout_ms=0) is None
+
+
 @pytest.mark.parametrize("tidied", [False, True])
 def test_a_table_that_was_dropped_under_other_letters_is_not_listed(lake, folding, tidied):
     """Catalogs list their own letters, the log those of who dropped it."""
