@@ -7,6 +7,7 @@ What does not concern tables (namespaces, views) goes to the catalog underneath.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
@@ -24,7 +25,7 @@ from txns._identifier import dotted_name, folded, namespace_of, parts_of
 from txns._log.change import Operation
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
-from txns.errors import Conflict, InvalidUsage, TxnsError
+from txns.errors import Conflict, InvalidUsage, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,8 +79,20 @@ class TxnCatalog(Catalog):
         try:
             self._parts.tables.load(name, newest, newest.upper)
         except NoSuchTableError:
+            for other in newest.state.created_alike(name):
+                self._refuse_alike(name, other, newest)
             return
         raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
+
+    def _refuse_alike(self, name: Identifier, other: Identifier, newest: Head) -> None:
+        """Refuse a name that may be that of a table of the log, which the catalog has not yet."""
+        with suppress(NoSuchTableError):
+            if self._parts.tables.load_with_dropped(other, newest, newest.upper).table is None:
+                raise Unsupported(
+                    "a table of the log that is not created yet has a name which differs in letters"
+                    " alone, and the catalog may take both for one: `txns apply` first;"
+                    f" table=`{dotted_name(name)}` other=`{dotted_name(other)}`"
+                )
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists."""

@@ -228,7 +228,7 @@ class Committer:
         new_names.refuse_alike(request.writes.values())
         head = self._log.newest  # what is newer clashes
         for write in request.writes.values():
-            others = new_names.to_be_created(head.state, write.identifier) if write.create else []
+            others = head.state.created_alike(write.identifier) if write.create else []
             if others and not self._is_absent(head, write.identifier, others):
                 raise Conflict(
                     "a table that it creates was created",

@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns._identifier import dotted_name, folded
-from txns._log.change import Operation
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from txns._identifier import Identifier
-    from txns._log.state import LogState
     from txns._stage.staged_table import StagedTable
 
 
@@ -39,16 +36,3 @@ def refuse_alike(writes: Iterable[StagedTable]) -> None:
                     f" other=`{dotted_name(other.identifier)}`"
                 )
         others.append(write)
-
-
-def to_be_created(state: LogState, name: Identifier) -> list[Identifier]:
-    """Give the other names, in letters alone, of tables that an entry of a log is to create."""
-    letters = folded(name)
-    return [
-        state.name_of(change)
-        for entry in state.entries
-        for change in entry.carried
-        if change.operation is Operation.CREATE
-        and change.table != name
-        and folded(change.table) == letters
-    ]

@@ -181,6 +181,21 @@ def test_a_new_table_of_the_log_is_created_before_one_of_other_letters(lake, fol
     assert ids(writer.catalog().load_table("shop.t")) == [1 if folds else 2]
 
 
+@pytest.mark.parametrize("created", [False, True])
+def test_what_is_not_logged_takes_no_name_that_may_be_a_new_table_s(lake, created):
+    """Only the catalog knows whether it is; where it has the other one, it tells."""
+    lake.table("a", [1], register=False)
+    writer = lake.open(apply="next")
+    writer.catalog().create_table("shop.T", SCHEMA)
+    catalog = lake.open().catalog()
+    with pytest.raises(Unsupported, match="differs in letters alone"):
+        catalog.rename_table("shop.a", "shop.t")
+    if created:
+        assert not writer.apply_le()
+        catalog.rename_table("shop.a", "shop.t")
+    assert lake.catalog.table_exists("shop.t") == created
+
+
 def test_a_transaction_knows_a_table_by_a_namespace_whose_levels_are_joined(lake):
     """As SQL catalogs know it."""
     lake.catalog.create_namespace("a.b")

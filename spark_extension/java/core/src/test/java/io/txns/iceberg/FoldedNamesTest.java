@@ -115,6 +115,18 @@ class FoldedNamesTest extends TwoTables {
     assertThat(Lake.ids(reader.loadTable(id("shop.c")))).containsExactly(folds ? 1L : 2L);
   }
 
+  /** Only the catalog knows whether it is; where it has the other one, it tells. */
+  @Test
+  void whatIsNotLoggedTakesNoNameThatMayBeThatOfANewTable() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
+    lazy.catalog(() -> null).createTable(id("shop.T"), Lake.SCHEMA);
+    assertThatThrownBy(() -> ours.renameTable(id("shop.c"), id("shop.t")))
+        .hasMessageContaining("differs in letters alone");
+    assertThat(handle.apply()).isZero();
+    ours.renameTable(id("shop.c"), id("shop.t"));
+    assertThat(outside.tableExists(id("shop.t"))).isTrue();
+  }
+
   private TxnHandle folding(Map<String, String> options) {
     JdbcCatalog folding =
         new JdbcCatalog() {

@@ -262,7 +262,7 @@ public final class Committer {
     for (StagedTable write : request.writes().values()) {
       TableIdentifier table = write.identifier();
       List<TableIdentifier> others =
-          write.isCreate() ? NewNames.toBeCreated(head.state(), table) : List.of();
+          write.isCreate() ? head.state().createdAlike(table) : List.of();
       if (!others.isEmpty() && !isAbsent(head, table, others)) {
         throw TxnException.conflict(
             table,

@@ -2,15 +2,12 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.log.LogState;
-import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * Names of new tables that a catalog may take for those of others, since they differ in letters
@@ -47,17 +44,5 @@ final class NewNames {
   private static boolean mayBeOne(StagedTable write, StagedTable other) {
     return write.isCreate() && other.isCreate()
         || TableNames.uuid(write.base()).equals(TableNames.uuid(other.base()));
-  }
-
-  /** The other names, in letters alone, of tables that an entry of a log is to create. */
-  static List<TableIdentifier> toBeCreated(LogState state, TableIdentifier name) {
-    String letters = TableNames.folded(name);
-    return state.entries().stream()
-        .flatMap(entry -> entry.carried().stream())
-        .filter(change -> change.operation() == Operation.CREATE)
-        .filter(change -> !change.table().equals(name))
-        .filter(change -> TableNames.folded(change.table()).equals(letters))
-        .map(state::nameOf)
-        .toList();
   }
 }
