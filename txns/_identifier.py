@@ -37,6 +37,16 @@ def parts_of(name: str | Identifier) -> Identifier:
     return (*(part.strip() for part in namespace), last)
 
 
-def folded(name: Identifier) -> Identifier:
-    """In some catalogs `T` and `t` are one name; in others the two clash for once."""
-    return tuple(part.lower() for part in name)
+def namespace_of(name: str | Identifier) -> Identifier:
+    """Give the levels of a namespace as it is typed; see `parts_of`."""
+    *levels, last = parts_of(name)
+    return (*levels, last.strip())
+
+
+def folded(name: Identifier) -> str:
+    """
+    Give what two names have in common that some catalogs take for one.
+
+    That is `T` and `t`, and what SQL catalogs join; in others the two clash for once.
+    """
+    return ".".join(name).lower()

@@ -18,7 +18,7 @@ from txns._admin.inventory import survey
 from txns._catalog.base import SnapshotCatalog
 from txns._iceberg.earlier_schema import with_schema
 from txns._iceberg.snapshots import History
-from txns._identifier import dotted_name
+from txns._identifier import dotted_name, namespace_of
 from txns._log.entry import Isolation
 from txns._log.permitted import HOLD_TAG
 from txns._retry import run_transaction
@@ -175,7 +175,7 @@ class _HeldCatalog(SnapshotCatalog):
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the held tables of a namespace."""
-        space = self.identifier_to_tuple(namespace)
+        space = namespace_of(namespace)
         return [table for table in self._hold.tables if table[:-1] == space]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.serializers import FromInputFile
 
 from txns._admin.listing import plain
+from txns._iceberg.metadata_text import stored_uuid
 from txns._iceberg.snapshots import summary_value
 from txns._log import commit_table
 from txns._log import entry as _entry
@@ -297,7 +298,7 @@ def entries_of(metadata: TableMetadata) -> list[Entry]:
 def _read(io: FileIO, path: str, uuid: str) -> Version | None:
     try:
         stored = _stored(io, path)
-        return _version(path, stored) if stored["table-uuid"] == uuid else None
+        return _version(path, stored) if stored_uuid(stored) == uuid else None
     except (FileNotFoundError, *_OTHERS):
         return None  # removed meanwhile, never written to its end, or none of ours
 
@@ -331,7 +332,7 @@ def _version(path: str, stored: dict[str, Any]) -> Version:
     return Version(
         path,
         int(stored["last-sequence-number"]),
-        commit_table.log_id(str(stored["table-uuid"]), stored.get("properties") or {}),
+        commit_table.log_id(stored_uuid(stored), stored.get("properties") or {}),
         str(before[-1]["metadata-file"]) if before else "",
         tuple(entries),
         max((int(each) for each in uppers if each.isdecimal()), default=0),

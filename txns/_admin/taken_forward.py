@@ -25,6 +25,7 @@ from pyiceberg.table.update import (
 from txns._admin.listing import listed
 from txns._iceberg import manifests
 from txns._iceberg.later_version import is_of_one_line, updates_to
+from txns._iceberg.metadata_text import stored_uuid
 from txns._iceberg.snapshots import History, main_of
 from txns._log import commit_table
 from txns._log.archive_scan import ArchiveScan
@@ -153,7 +154,7 @@ def _version_at(table: Table, log_ids: set[str], applied_ts: int) -> TableMetada
             continue
         stored = _stored(table.io, path)
         keys = stored.get("properties") or {}
-        same = str(stored.get("table-uuid")) == uuid and keys.get(_marks.LOG_ID) in log_ids
+        same = stored_uuid(stored) == uuid and keys.get(_marks.LOG_ID) in log_ids
         if same and keys.get(_marks.APPLIED) == str(applied_ts):
             fitting.append((int(stored["last-updated-ms"]), path))
     for _updated_ms, path in sorted(fitting, reverse=True):

@@ -7,6 +7,7 @@ What does not concern tables (namespaces, views) goes to the catalog underneath.
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
@@ -20,11 +21,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._identifier import dotted_name, folded, parts_of
+from txns._identifier import dotted_name, folded, namespace_of, parts_of
 from txns._log.change import Operation
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
-from txns.errors import Conflict, InvalidUsage, TxnsError
+from txns.errors import Conflict, InvalidUsage, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,8 +79,20 @@ class TxnCatalog(Catalog):
         try:
             self._parts.tables.load(name, newest, newest.upper)
         except NoSuchTableError:
+            for other in newest.state.created_alike(name):
+                self._refuse_alike(name, other, newest)
             return
         raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
+
+    def _refuse_alike(self, name: Identifier, other: Identifier, newest: Head) -> None:
+        """Refuse a name that may be that of a table of the log, which the catalog has not yet."""
+        with suppress(NoSuchTableError):
+            if self._parts.tables.load_with_dropped(other, newest, newest.upper).table is None:
+                raise Unsupported(
+                    "a table of the log that is not created yet has a name which differs in letters"
+                    " alone, and the catalog may take both for one: `txns apply` first;"
+                    f" table=`{dotted_name(name)}` other=`{dotted_name(other)}`"
+                )
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists."""
@@ -112,7 +125,7 @@ class TxnCatalog(Catalog):
             InvalidUsage: 55000, the log that has been seen is missing: nobody knows what it has
                 created and dropped.
         """
-        space = self.identifier_to_tuple(namespace)
+        space = namespace_of(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
         read_ts = self._read_ts(head)
@@ -211,7 +224,7 @@ class TxnCatalog(Catalog):
         """Drop a namespace, at once; one that holds tables only the log knows is not empty."""
         tables = self.list_tables(namespace)
         if tables:
-            name = dotted_name(self.identifier_to_tuple(namespace))
+            name = dotted_name(namespace_of(namespace))
             raise NamespaceNotEmptyError(
                 f"Namespace {name} is not empty. {len(tables)} tables exist."
             )

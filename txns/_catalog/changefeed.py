@@ -96,7 +96,7 @@ def subscribe(
             rows = tuple(
                 _rows(parts, head, entry.kind, replace(change, table=table))
                 for change in entry.changes
-                if (table := _subscribed(parts, head, change, tables)) is not None
+                if (table := known_as(parts, head, change, tables)) is not None
             )
             if rows:
                 yield Delivery(entry.commit_ts, entry.txn_id, rows)
@@ -107,10 +107,10 @@ def subscribe(
             parts.clock.sleep(_POLL_MS)
 
 
-def _subscribed(
+def known_as(
     parts: Parts, head: Head, change: Change, tables: Sequence[Identifier]
 ) -> Identifier | None:
-    """Give the name under which a changed table is subscribed, on catalogs that fold names, too."""
+    """Give which of some names is a changed table's, on catalogs that fold names, too."""
     if change.table in tables:
         return change.table
     for table in tables:

@@ -17,7 +17,7 @@ from txns._catalog.outcome import Committed, State
 from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
-from txns._identifier import dotted_name, folded
+from txns._identifier import dotted_name, folded, namespace_of
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.settings import INLINE
 from txns._logger import about
@@ -141,7 +141,7 @@ class Transaction(TxnCatalog):
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List a namespace as of `read_ts`, with the transaction's own tables."""
-        space = self.identifier_to_tuple(namespace)
+        space = namespace_of(namespace)
         with self._lock:
             self._check_active()
             self.reads.listed.add(space)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from txns._catalog.changefeed import known_as
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -58,15 +59,15 @@ def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -
     deadline_ms = clock.now_ms() + timeout_ms
     seen_ts = after_ts
     while True:
-        state = parts.log.load().state
+        head = parts.log.load()
         written = [
             entry.commit_ts
-            for entry in parts.timeline.above(state, seen_ts)
-            if any(change.table == table for change in entry.changes)
+            for entry in parts.timeline.above(head.state, seen_ts)
+            if any(known_as(parts, head, change, [table]) for change in entry.changes)
         ]
         if written:
             return max(written)
-        seen_ts = max(seen_ts, state.upper)  # what is old is looked at once
+        seen_ts = max(seen_ts, head.upper)  # what is old is looked at once
         if clock.now_ms() >= deadline_ms:
             return None
         clock.sleep(_POLL_MS)

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns._commit import new_names
+from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
 from txns._logger import about, logger
 from txns._metrics import Count, Metrics, Phase
@@ -173,6 +177,7 @@ class Committer:
         Give what refuses it, which is the loop's to tell: earlier attempts and tries may land.
         """
         try:
+            self._create_alike(request)
             self._apply_outstanding(request)
             for staged in request.writes.values():
                 kept_tags.protect(
@@ -217,6 +222,29 @@ class Committer:
     def leave(self) -> None:
         """Leave applying to the next writer; tidy what others have applied when it is due."""
         self._tidier.tidy_when_due(self._log.newest)
+
+    def _create_alike(self, request: CommitRequest) -> None:
+        """Let new tables of the log be created whose names may be those of its own new ones."""
+        new_names.refuse_alike(request.writes.values())
+        head = self._log.newest  # what is newer clashes
+        for write in request.writes.values():
+            others = head.state.created_alike(write.identifier) if write.create else []
+            if others and not self._is_absent(head, write.identifier, others):
+                raise Conflict(
+                    "a table that it creates was created",
+                    table=write.identifier,
+                    txn_id=request.key.txn_id,
+                    least_ts=head.upper,
+                )
+
+    def _is_absent(self, head: Head, name: Identifier, others: list[Identifier]) -> bool:
+        """Whether the catalog has no table of a name when it has those of other letters."""
+        self._applier.apply_all(head, others)
+        try:
+            load_table(self._catalog, name)
+        except NoSuchTableError:
+            return True
+        return False
 
     def _apply_outstanding(self, request: CommitRequest) -> None:
         """Apply what stands before an overwrite: it names files that expiry may take."""

@@ -22,6 +22,7 @@ from txns._commit.commit_request import CommitRequest
 from txns._commit.drafts import control_entry
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
+from txns._iceberg.updates import unlisted_order
 from txns._identifier import dotted_name
 from txns._log.change import Change, Operation
 from txns._log.entry import Entry, Kind
@@ -204,7 +205,10 @@ class Registrar:
             self._log.identifier, head.log_id, uuid, head.upper, table.metadata.properties
         )
         staged = StagedTable(identifier, table.io, table.metadata)
-        marks: list[TableUpdate] = [SetPropertiesUpdate(updates=properties)]
+        marks: list[TableUpdate] = [
+            *unlisted_order(table.metadata),
+            SetPropertiesUpdate(updates=properties),
+        ]
         if copied := _mark.copied_keys(table.metadata):
             marks.append(RemovePropertiesUpdate(removals=copied))
         staged.stage(tuple(marks))

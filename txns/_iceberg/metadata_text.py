@@ -161,7 +161,7 @@ class MetadataText:
             return TableMetadataUtil.parse_raw(whole.decode())
 
     def _read(self, parsed: Any) -> TableMetadata:
-        known = self._of(parsed["table-uuid"])
+        known = self._of(stored_uuid(parsed))
         shared: dict[str, Any] = {
             "snapshots": [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
         }
@@ -200,6 +200,11 @@ class MetadataText:
             with self._lock:
                 self._tables[str(metadata.table_uuid)] = known
         return known
+
+
+def stored_uuid(stored: Mapping[str, Any]) -> str:
+    """Give the uuid that a metadata file has in small letters, as pyiceberg reads it; or `none`."""
+    return str(stored.get("table-uuid")).lower()
 
 
 def _after(before: _Version, metadata: TableMetadata, names: Iterable[str]) -> _Version:

@@ -10,11 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, UNSORTED_SORT_ORDER_ID
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
     AddSnapshotUpdate,
+    AddSortOrderUpdate,
     RemovePartitionSpecsUpdate,
     RemovePartitionStatisticsUpdate,
     RemovePropertiesUpdate,
@@ -107,7 +108,7 @@ def _laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMeta
         metadata = _each_laid_over(base, updates, context)
     if not context.has_changes():
         return base
-    _check_goes_by_what_is_there(metadata)
+    _check_goes_by_what_is_there(base, metadata)
     _check_partition_names(base, metadata)
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
@@ -146,23 +147,28 @@ def _each_laid_over(
     return metadata
 
 
-def _check_goes_by_what_is_there(metadata: TableMetadata) -> None:
+def unlisted_order(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
     """
-    Refuse ids of nothing, which pyiceberg sets and Java does not load.
+    Give what lists the order of a table without one, where that is missing.
 
-    A table without an order need not list that: it may have come from others so.
+    Tables come from others so: Iceberg's Java builds nothing on them, and pyiceberg adds no
+    snapshot where none is listed.
     """
+    listed = {each.order_id for each in metadata.sort_orders}
+    missing = {metadata.default_sort_order_id} - listed == {UNSORTED_SORT_ORDER_ID}
+    return (AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),) if missing else ()
+
+
+def _check_goes_by_what_is_there(base: TableMetadata, metadata: TableMetadata) -> None:
+    """Refuse ids of nothing, which pyiceberg sets and Java does not load; see `unlisted_order`."""
     there = (
         ("schema", metadata.current_schema_id, (each.schema_id for each in metadata.schemas)),
         ("spec", metadata.default_spec_id, (each.spec_id for each in metadata.partition_specs)),
-        (
-            "order",
-            metadata.default_sort_order_id,
-            (UNSORTED_SORT_ORDER_ID, *(each.order_id for each in metadata.sort_orders)),
-        ),
+        ("order", metadata.default_sort_order_id, (each.order_id for each in metadata.sort_orders)),
     )
     for what, wanted, known in there:
-        if wanted not in known:
+        of_others = what == "order" and base.schemas and unlisted_order(base)
+        if wanted not in known and not (of_others and wanted == UNSORTED_SORT_ORDER_ID):
             raise ValueError(f"the table has no {what} {wanted}")
 
 

@@ -180,6 +180,22 @@ class LogState:
             return None
         return found if folded(self.name_of(found.change)) == folded(table) else None
 
+    def created_alike(self, table: Identifier) -> list[Identifier]:
+        """
+        Give the names of tables that an entry creates, other than one in letters alone.
+
+        A catalog may take one for the other, once it has either; it may have them already.
+        """
+        letters = folded(table)
+        return [
+            self.name_of(change)
+            for entry in self.entries
+            for change in entry.carried
+            if change.operation is Operation.CREATE
+            and change.table != table
+            and folded(change.table) == letters
+        ]
+
     def forgotten_ts(self, uuid: str) -> int:
         """
         Give the `commit_ts` at which a table was taken from care; 0 where it was not.

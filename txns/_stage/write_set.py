@@ -96,7 +96,7 @@ class WriteSet:
         self.options = options
         self._reads = reads
         self._loaded: dict[Identifier, Loaded] = {}
-        self._first_names: dict[tuple[Identifier, UUID], Identifier] = {}
+        self._first_names: dict[tuple[str, UUID], Identifier] = {}
         """Those of loaded tables, by what letters fold to and by uuid."""
         self._names: dict[Identifier, Identifier] = {}
         """By each other name of a table, in letters that its catalog folds, the first one."""

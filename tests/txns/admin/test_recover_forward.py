@@ -124,6 +124,22 @@ def test_a_table_that_nobody_has_changed_goes_forward_whatever_its_version_has_n
     assert_whole(shop, 1, 2, 3, 4)
 
 
+def test_a_table_goes_forward_by_metadata_that_has_its_uuid_in_capitals(shop):
+    """Other engines may write it so, of the log as of a table."""
+    append(shop, 4)
+    assert shop.open().tidy()
+    append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    for location in shop.backup.values():
+        for path in Path(urlparse(location).path).parent.glob("*.metadata.json"):
+            text = path.read_text()
+            uuid = json.loads(text)["table-uuid"]
+            path.write_text(text.replace(f'id":"{uuid}"', f'id":"{uuid.upper()}"', 1))
+            assert uuid != json.loads(path.read_text())["table-uuid"]
+    assert (A, B) == recovered(shop, forward=True).forward
+    assert_whole(shop, 1, 2, 3, 4)
+
+
 def test_a_table_goes_forward_by_metadata_that_is_compressed(shop):
     """Other engines write it so, where the table's properties ask for it."""
     append(shop, 4)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
+from txns.errors import Conflict, Unsupported
 
 
 @pytest.fixture
 def folding(lake, monkeypatch):
     """Give a catalog of the lake in which names are those in small letters."""
     catalog = lake.another_catalog()
-    load, parts = catalog.load_table, catalog.identifier_to_tuple
+    load, write, parts = catalog.load_table, catalog.commit_table, catalog.identifier_to_tuple
+
+    def commit_table(table, *of):
+        small = tuple(part.lower() for part in table.name())
+        given = Table(small, table.metadata, table.metadata_location, table.io, catalog)
+        return write(given, *of)
+
+    monkeypatch.setattr(catalog, "commit_table", commit_table)
     monkeypatch.setattr(
         catalog,
         "load_table",
@@ -32,6 +41,17 @@ def test_a_subscriber_gets_what_was_written_under_other_letters(lake, folding):
     appended = [table.appended["id"].to_pylist() for each in found for table in each.tables]
     assert [[2]] == appended
     assert {("shop", "a")} == {table.table for each in found for table in each.tables}
+
+
+def test_a_wait_ends_by_what_was_written_under_other_letters(lake, folding):
+    """Another table's letters, where the catalog tells them apart, end none."""
+    lake.table("a", [1])
+    handle = lake.open(folding)
+    before = handle.upper
+    with handle.begin() as txn:
+        txn.load_table("shop.A").append(rows(2))
+    assert handle.wait("shop.a", before, timeout_ms=0) == handle.upper
+    assert lake.open().wait("shop.B", before, timeout_ms=0) is None
 
 
 @pytest.mark.parametrize("tidied", [False, True])
@@ -125,3 +145,77 @@ def test_a_table_whose_registration_failed_is_loaded_by_another_name(lake, foldi
         txn.load_table("shop.a")
     monkeypatch.setattr(registrar, "register", real)
     assert ids(txn.load_table("shop.A")) == [1]
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_transaction_creates_no_two_tables_whose_names_differ_in_letters_alone(
+    lake, folding, dropped
+):
+    """Only the catalog knows whether they are one; the second one would never be carried out."""
+    handle = lake.open(folding)
+    if dropped:  # and is created again on the physical table
+        lake.table("a", [1])
+        handle.catalog().drop_table("shop.a")
+    txn = handle.begin()
+    txn.create_table("shop.A", SCHEMA).append(rows(1))
+    txn.create_table_if_not_exists("shop.a", SCHEMA).append(rows(2))
+    with pytest.raises(Unsupported, match="differ in letters alone"):
+        txn.commit()
+    assert not handle.catalog().table_exists("shop.a")
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_new_table_of_the_log_is_created_before_one_of_other_letters(lake, folding, folds):
+    """Where the catalog folds letters there is that one then, and no second one."""
+    catalog = folding if folds else lake.catalog
+    writer = lake.open(catalog, apply="next")
+    writer.catalog().create_table("shop.T", SCHEMA).append(rows(1))
+    txn = lake.open(catalog, apply="next").begin()
+    txn.create_table("shop.t", SCHEMA).append(rows(2))
+    if folds:
+        with pytest.raises(Conflict, match="was created"):
+            txn.commit()
+    else:
+        txn.commit()
+    assert ids(writer.catalog().load_table("shop.T")) == [1]
+    assert ids(writer.catalog().load_table("shop.t")) == [1 if folds else 2]
+
+
+@pytest.mark.parametrize("created", [False, True])
+def test_what_is_not_logged_takes_no_name_that_may_be_a_new_table_s(lake, created):
+    """Only the catalog knows whether it is; where it has the other one, it tells."""
+    lake.table("a", [1], register=False)
+    writer = lake.open(apply="next")
+    writer.catalog().create_table("shop.T", SCHEMA)
+    catalog = lake.open().catalog()
+    with pytest.raises(Unsupported, match="differs in letters alone"):
+        catalog.rename_table("shop.a", "shop.t")
+    if created:
+        assert not writer.apply_le()
+        catalog.rename_table("shop.a", "shop.t")
+    assert lake.catalog.table_exists("shop.t") == created
+
+
+def test_a_transaction_knows_a_table_by_a_namespace_whose_levels_are_joined(lake):
+    """As SQL catalogs know it."""
+    lake.catalog.create_namespace("a.b")
+    lake.catalog.create_table("a.b.t", SCHEMA)
+    handle = lake.open()
+    handle.register("a.b.t")
+    with handle.begin() as txn:
+        txn.load_table("a.b.t").append(rows(1))
+        txn.load_table(("a.b", "t")).append(rows(2))
+        assert ids(txn.load_table("a.b.t")) == [1, 2]
+    assert lake.plain_ids("a.b.t") == [1, 2]
+
+
+def test_blanks_about_a_namespace_that_is_listed_are_none_of_it(lake):
+    """What a transaction has created is listed, and what others create clashes."""
+    lake.table("a", [1])
+    handle = lake.open()
+    txn = handle.begin(isolation="serializable")
+    txn.create_table("shop.x", SCHEMA)
+    assert set(txn.list_tables(" shop ")) == {("shop", "a"), ("shop", "x")}
+    handle.catalog().create_table("shop.y", SCHEMA)
+    with pytest.raises(Conflict, match="namespace that it listed"):
+        txn.commit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.update import (
     RemovePartitionSpecsUpdate,
     SetDefaultSortOrderUpdate,
@@ -46,6 +47,27 @@ def test_an_order_of_strangers_under_the_id_of_a_logged_one(lake, later, column,
     plain = lake.catalog.load_table(a)
     assert (["id"], orders) == (_sorted_by(plain), len(plain.metadata.sort_orders))
     assert orders == len(plain.sort_orders())
+    assert [1, 2] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("orders", [[], [1]])
+def test_a_table_of_others_that_does_not_list_that_it_has_no_order(lake, later, orders):
+    """It does once it is under care: Iceberg's Java builds nothing on one that does not."""
+    a = lake.table("a", [1], register=False)
+    _sort_by(lake.catalog.load_table(a), "id")
+    metadata = lake.catalog.load_table(a).metadata
+    listed = [each for each in metadata.sort_orders if each.order_id in orders]
+    without = metadata.model_copy(update={"sort_orders": listed, "default_sort_order_id": 0})
+    location = f"{metadata.location}/metadata/00009-others.metadata.json"
+    ToOutputFile.table_metadata(without, lake.catalog.load_table(a).io.new_output(location))
+    lake.catalog.drop_table(a)
+    lake.catalog.register_table(a, location)
+    later.register(a)
+    later.catalog().load_table(a).append(rows(2))
+    assert [] == later.apply_le()
+    assert [*orders, 0] == [
+        each.order_id for each in lake.catalog.load_table(a).metadata.sort_orders
+    ]
     assert [1, 2] == lake.plain_ids(a)
 
 

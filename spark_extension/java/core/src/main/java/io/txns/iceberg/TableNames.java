@@ -53,7 +53,12 @@ public final class TableNames {
    * may write it in capital ones, which pyiceberg does not keep apart.
    */
   public static String uuid(TableMetadata metadata) {
-    return metadata.uuid() == null ? null : metadata.uuid().toLowerCase(Locale.ROOT);
+    return uuid(metadata.uuid());
+  }
+
+  /** The same of a uuid that somebody has written; null for null. */
+  public static String uuid(String written) {
+    return written == null ? null : written.toLowerCase(Locale.ROOT);
   }
 
   /** In some catalogs {@code T} and {@code t} are one name; in others both clash for once. */

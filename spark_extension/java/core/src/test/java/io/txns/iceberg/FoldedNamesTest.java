@@ -4,15 +4,18 @@ import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.apache.iceberg.expressions.Expressions.alwaysTrue;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.catalog.Transaction;
 import java.util.Locale;
 import java.util.Map;
-import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tables on a catalog that does not tell letters apart, written under names of other letters. */
 class FoldedNamesTest extends TwoTables {
@@ -77,12 +80,59 @@ class FoldedNamesTest extends TwoTables {
     assertThat(Lake.ids(outside.loadTable(id("shop.a")))).containsExactly(7L);
   }
 
+  /** Only the catalog knows whether they are one; the second one would never be carried out. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTransactionCreatesNoTwoTablesWhoseNamesDifferInLettersAlone(boolean dropped) {
+    TxnHandle writer = folding(Map.of("txns.apply", "inline"));
+    if (dropped) { // and is created again on the physical table
+      assertThat(ours.dropTable(id("shop.a"))).isTrue();
+    }
+    Transaction txn = writer.begin(BeginOptions.defaults());
+    TxnCatalog catalog = writer.catalog(() -> txn);
+    String name = dropped ? "a" : "c";
+    append(catalog.createTable(id("shop." + name), Lake.SCHEMA), 7);
+    append(catalog.createTable(id("shop." + name.toUpperCase(Locale.ROOT)), Lake.SCHEMA), 8);
+    assertThatThrownBy(txn::commit).hasMessageContaining("differ in letters alone");
+    assertThat(ours.tableExists(id("shop." + name))).isFalse();
+  }
+
+  /** Where the catalog folds letters there is that one then, and no second one. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aNewTableOfTheLogIsCreatedBeforeOneOfOtherLetters(boolean folds) {
+    append(lazy.catalog(() -> null).createTable(id("shop.C"), Lake.SCHEMA), 1);
+    TxnHandle writer = folds ? folding(Map.of("txns.apply", "inline")) : handle;
+    Transaction txn = writer.begin(BeginOptions.defaults());
+    append(writer.catalog(() -> txn).createTable(id("shop.c"), Lake.SCHEMA), 2);
+    if (folds) {
+      assertThatThrownBy(txn::commit).hasMessageContaining("was created");
+    } else {
+      txn.commit();
+    }
+    TxnCatalog reader = writer.catalog(() -> null);
+    assertThat(Lake.ids(reader.loadTable(id("shop.C")))).containsExactly(1L);
+    assertThat(Lake.ids(reader.loadTable(id("shop.c")))).containsExactly(folds ? 1L : 2L);
+  }
+
+  /** Only the catalog knows whether it is; where it has the other one, it tells. */
+  @Test
+  void whatIsNotLoggedTakesNoNameThatMayBeThatOfANewTable() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
+    lazy.catalog(() -> null).createTable(id("shop.T"), Lake.SCHEMA);
+    assertThatThrownBy(() -> ours.renameTable(id("shop.c"), id("shop.t")))
+        .hasMessageContaining("differs in letters alone");
+    assertThat(handle.apply()).isZero();
+    ours.renameTable(id("shop.c"), id("shop.t"));
+    assertThat(outside.tableExists(id("shop.t"))).isTrue();
+  }
+
   private TxnHandle folding(Map<String, String> options) {
     JdbcCatalog folding =
         new JdbcCatalog() {
           @Override
-          public Table loadTable(TableIdentifier name) {
-            return super.loadTable(id(name.toString().toLowerCase(Locale.ROOT)));
+          protected TableOperations newTableOps(TableIdentifier name) {
+            return super.newTableOps(id(name.toString().toLowerCase(Locale.ROOT)));
           }
         };
     folding.initialize("lake", lake.options());

@@ -198,6 +198,7 @@ public final class Committer {
    */
   private Optional<TxnException> prepare(CommitRequest request) {
     try {
+      createAlike(request);
       applyOutstanding(request);
       for (StagedTable write : request.writes().values()) {
         KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
@@ -252,6 +253,36 @@ public final class Committer {
             .map(head.state()::nameOf)
             .collect(Collectors.toCollection(LinkedHashSet::new));
     return applier.applyAll(head, left).isEmpty();
+  }
+
+  /** New tables of the log are created first whose names may be those of its own new ones. */
+  private void createAlike(CommitRequest request) {
+    NewNames.refuseAlike(request.writes().values());
+    Head head = log.newest(); // what is newer clashes
+    for (StagedTable write : request.writes().values()) {
+      TableIdentifier table = write.identifier();
+      List<TableIdentifier> others =
+          write.isCreate() ? head.state().createdAlike(table) : List.of();
+      if (!others.isEmpty() && !isAbsent(head, table, others)) {
+        throw TxnException.conflict(
+            table,
+            request.key().txnId(),
+            Winner.NOBODY,
+            head.upper(),
+            "a table that it creates was created");
+      }
+    }
+  }
+
+  /** Whether the catalog has no table of a name when it has those of other letters. */
+  private boolean isAbsent(Head head, TableIdentifier name, List<TableIdentifier> others) {
+    applier.applyAll(head, Set.copyOf(others));
+    try {
+      tables.load(name, head, head.upper());
+      return false;
+    } catch (NoSuchTableException e) {
+      return true;
+    }
   }
 
   /** An overwrite stands on files that expiry may take: what is outstanding goes first. */

@@ -32,6 +32,7 @@ import java.util.Optional;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
@@ -226,7 +227,8 @@ public final class Registrar {
 
   private TableMetadata marked(
       TableIdentifier identifier, TableOperations real, TableMetadata base, Head head) {
-    StagedTable staged = StagedTable.withEmptySnapshot(identifier, real, base);
+    StagedTable staged =
+        StagedTable.withEmptySnapshot(identifier, real, listingItsOrder(base).build());
     Map<String, String> properties =
         registrationProperties(
             log.identifier(), head.logId(), TableNames.uuid(base), head.upper(), base.properties());
@@ -242,12 +244,19 @@ public final class Registrar {
                     OurSnapshots.registrationId(base, empty)))
             .build();
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
-    return TableMetadata.buildFrom(base)
+    return listingItsOrder(base)
         .setProperties(properties)
         .removeProperties(TableMark.copiedKeys(base))
         .addSnapshot(marking)
         .setRef(SnapshotRef.MAIN_BRANCH, Retention.of(main))
         .build();
+  }
+
+  /** A table of others may not list that it has no order: Iceberg builds nothing on it so. */
+  private static TableMetadata.Builder listingItsOrder(TableMetadata base) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    boolean isUnlisted = base.sortOrder() == null && base.defaultSortOrderId() == 0;
+    return isUnlisted ? builder.addSortOrder(SortOrder.unsorted()) : builder;
   }
 
   /** The properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2). */

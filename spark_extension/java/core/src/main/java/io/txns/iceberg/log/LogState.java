@@ -290,6 +290,21 @@ public final class LogState {
         .filter(one -> TableNames.folded(nameOf(one.change())).equals(TableNames.folded(table)));
   }
 
+  /**
+   * The names of tables that an entry creates, other than one in letters alone: a catalog may take
+   * one for the other, once it has either. It may have them already.
+   */
+  public List<TableIdentifier> createdAlike(TableIdentifier table) {
+    String letters = TableNames.folded(table);
+    return entries.stream()
+        .flatMap(entry -> entry.carried().stream())
+        .filter(change -> change.operation() == Operation.CREATE)
+        .filter(change -> !change.table().equals(table))
+        .filter(change -> TableNames.folded(change.table()).equals(letters))
+        .map(this::nameOf)
+        .toList();
+  }
+
   /** The oldest change that moves a table which an entry of this head creates. */
   public LoggedChange first(String uuid) {
     return entries.stream()

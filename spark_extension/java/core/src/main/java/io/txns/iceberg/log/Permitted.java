@@ -1,5 +1,6 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import java.util.Collection;
 import java.util.HashMap;
@@ -160,7 +161,7 @@ public final class Permitted {
     List<String> uuids =
         request.updates().stream()
             .filter(MetadataUpdate.AssignUUID.class::isInstance)
-            .map(update -> ((MetadataUpdate.AssignUUID) update).uuid())
+            .map(update -> TableNames.uuid(((MetadataUpdate.AssignUUID) update).uuid()))
             .toList();
     if (!uuids.equals(creates(change) ? List.of(change.uuid()) : List.of())) {
       return Optional.of("AssignUUID");

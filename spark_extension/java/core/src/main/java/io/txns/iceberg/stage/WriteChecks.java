@@ -194,18 +194,35 @@ public final class WriteChecks {
 
   /**
    * Refuse a name that the log has given to a table which the catalog does not have: whatever takes
-   * it there would stand in the way of what was committed. Of other names the catalog tells.
+   * it there would stand in the way of what was committed. Of other names the catalog tells, but
+   * for those that differ from such a one in letters alone.
    *
    * @throws AlreadyExistsException where there is such a table
+   * @throws TxnException 0A000 where there may be one
    */
   public void refuseLogged(TableIdentifier name) {
     Head head = log.loadIfExists();
-    try {
-      if (tables.loadWithDropped(name, head, head.upper()).table() == null) {
-        throw new AlreadyExistsException("Table already exists: %s", name);
+    if (isNotCreated(name, head)) {
+      throw new AlreadyExistsException("Table already exists: %s", name);
+    }
+    for (TableIdentifier other : head.state().createdAlike(name)) {
+      if (isNotCreated(other, head)) {
+        throw TxnException.unsupported(
+            String.format(
+                "a table of the log that is not created yet has a name which differs in letters"
+                    + " alone, and the catalog may take both for one: CALL %s.system.apply() first;"
+                    + " table=`%s` other=`%s`",
+                catalogName, name, other));
       }
+    }
+  }
+
+  /** Whether the log has a table that the catalog does not have yet. */
+  private boolean isNotCreated(TableIdentifier name, Head head) {
+    try {
+      return tables.loadWithDropped(name, head, head.upper()).table() == null;
     } catch (NoSuchTableException e) {
-      return; // nobody has it
+      return false; // nobody has it
     }
   }
 

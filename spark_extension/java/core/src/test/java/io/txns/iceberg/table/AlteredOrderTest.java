@@ -6,6 +6,9 @@ import static io.txns.iceberg.Lake.ids;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
@@ -13,15 +16,22 @@ import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.OutputFile;
+import org.apache.iceberg.io.PositionOutputStream;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -66,6 +76,46 @@ class AlteredOrderTest extends TwoTables {
     return order.isUnsorted()
         ? ""
         : table.schema().findColumnName(order.fields().get(0).sourceId());
+  }
+
+  /** It does once it is under care: Iceberg builds nothing on one that does not. */
+  @Test
+  void aTableOfOthersThatDoesNotListThatItHasNoOrder() {
+    Table made =
+        outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
+    sortBy(made, "id");
+    unsorted(made);
+    TableMetadata metadata = ((BaseTable) made).operations().current();
+    String others = metadata.location() + "/metadata/00009-others.metadata.json";
+    ObjectNode node = node(TableMetadataParser.toJson(metadata));
+    ArrayNode orders = node.putArray("sort-orders");
+    metadata.sortOrders().stream()
+        .filter(SortOrder::isSorted)
+        .forEach(order -> orders.add(node(SortOrderParser.toJson(order))));
+    write(made.io().newOutputFile(others), node.toString());
+    outside.dropTable(id("shop.c"), false);
+    outside.registerTable(id("shop.c"), others);
+    handle.register(id("shop.c"));
+    append(lazy.catalog(() -> null).loadTable(id("shop.c")), 2);
+    assertThat(handle.apply()).isZero();
+    assertThat(outside.loadTable(id("shop.c")).sortOrder().isUnsorted()).isTrue();
+    assertThat(ids(outside.loadTable(id("shop.c")))).containsExactly(2L);
+  }
+
+  private static ObjectNode node(String json) {
+    try {
+      return (ObjectNode) new ObjectMapper().readTree(json);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static void write(OutputFile file, String text) {
+    try (PositionOutputStream stream = file.create()) {
+      stream.write(text.getBytes(StandardCharsets.UTF_8));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   private void assertQuarantined() {
