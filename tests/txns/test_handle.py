@@ -127,9 +127,9 @@ def test_threads_share_swaps(lake):
     append = handle.parts.log.append
     started = threading.Barrier(8)
 
-    def counting(head, entries):
+    def counting(head, entries, *also, **options):
         swaps.append(len(entries))
-        return append(head, entries)
+        return append(head, entries, *also, **options)
 
     handle.parts.log.append = counting
 

@@ -7,7 +7,7 @@ told when an abort stands under it: then that is what is drafted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from txns._commit.group import Origin
@@ -70,6 +70,13 @@ class Drafts:
                     head.rows.back_to(before)
                 drafts._refuse(member, error)
         return drafts
+
+    def come_behind(self, tidied_upto: int) -> None:
+        """Come behind a tidy in the same swap: what is up to a `commit_ts` leaves the head."""
+        moved = {id(each): replace(each, tidied_upto=tidied_upto) for each in self.by_id.values()}
+        self.by_id = {txn_id: moved[id(each)] for txn_id, each in self.by_id.items()}
+        self.entries = {member: moved[id(each)] for member, each in self.entries.items()}
+        self.aborts = {member: moved[id(each)] for member, each in self.aborts.items()}
 
     @property
     def members(self) -> list[Member]:

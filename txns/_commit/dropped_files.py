@@ -31,17 +31,20 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 
 
-def dropped(head: Head, io: FileIO, done: list[Entry], live: list[Snapshot]) -> list[str]:
+def dropped(
+    head: Head, io: FileIO, done: list[Entry], live: list[Snapshot], upper: int
+) -> list[str]:
     """
     Give the files that nothing in the next head points to, and no kept version; some may stay.
 
     Of those that records name, the commit table's own alone: anybody may write a path there.
 
     Args:
-        head: Which the next one follows, with the same upper.
+        head: Which the next one follows.
         io: The commit table's files.
         done: The entries that leave it.
         live: The snapshots of the next one.
+        upper: Of the next one, in ms.
     """
     location = head.metadata.location
     needed = {each.payload.location for each in head.state.entries if each not in done}
@@ -51,16 +54,16 @@ def dropped(head: Head, io: FileIO, done: list[Entry], live: list[Snapshot]) -> 
         if each.payload.location
         and each.payload.location not in needed
         and is_at_its_place(each.payload.location, location)
-        and not ends_minute(each.commit_ts, head.upper)
+        and not ends_minute(each.commit_ts, upper)
     ]
     try:
-        since = _since(head, io, {each.manifest_list for each in live})
+        since = _since(head, io, {each.manifest_list for each in live}, upper)
         return [
             *payloads,
             *sorted(
                 path
                 for path, ts in since.items()
-                if commit_table.is_its_own(path, location) and not ends_minute(ts, head.upper)
+                if commit_table.is_its_own(path, location) and not ends_minute(ts, upper)
             ),
         ]
     except Exception:  # noqa: BLE001 -- the tidy does not need it
@@ -68,10 +71,10 @@ def dropped(head: Head, io: FileIO, done: list[Entry], live: list[Snapshot]) -> 
         return payloads
 
 
-def _since(head: Head, io: FileIO, live: set[str]) -> dict[str, int]:
+def _since(head: Head, io: FileIO, live: set[str], upper: int) -> dict[str, int]:
     """Give lists, manifests and files that live lists do not reach, and since when others have."""
     since = {path: ts for path, ts in _lists_since(head).items() if path not in live}
-    if all(ends_minute(ts, head.upper) for ts in since.values()):
+    if all(ends_minute(ts, upper) for ts in since.values()):
         return since  # nothing that stands behind a list is younger
     reached, still = manifests.only_reached_by(io, since, live)
     for manifest_list, of_list in reached.items():

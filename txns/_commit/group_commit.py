@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
-    from txns._commit.tidy import Tidier
+    from txns._commit.tidy import Tidied, Tidier
     from txns._iceberg.locked_rows import LockedRows, Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
@@ -216,7 +216,7 @@ class CommitLoop:
 
     def _swap(self, head: Head, drafts: Drafts) -> Swap:
         """Swap what was noted before: its thread may be stopped before it knows what came of it."""
-        tidied = self._tidier.within(head) if head.rows else None
+        tidied = self._tidied(head, drafts)
         without, behind = (tidied.removed, tidied.snapshot) if tidied else ((), None)
         for member in drafts.members:
             member.attempts.trying(head)
@@ -235,6 +235,15 @@ class CommitLoop:
             if tidied:
                 self._tidier.ended(tidied, outcome)
         return swap
+
+    def _tidied(self, head: Head, drafts: Drafts) -> Tidied | None:
+        """Have the swap tidy a head that stands still, if that is due: its entries come behind."""
+        if not head.rows:
+            return None
+        tidied = self._tidier.within(head, len(drafts.by_id), drafts.state.upper)
+        if tidied:
+            drafts.come_behind(tidied.upto)
+        return tidied
 
     def _look_up(self, members: list[Member], head: Head) -> None:
         """Learn from a head who has landed, and whose attempts never will."""

@@ -65,6 +65,7 @@ class Tidied:
         head: What it stands on.
         io: Its files.
         snapshot: The record that its swap puts behind the head's.
+        upto: The greatest `commit_ts` in ms of what leaves the head, now or before.
         removed: Snapshots of the head that the swap takes out.
         superseded: Files that it leaves behind, and that no kept version names; readers of older
             heads have a grace period.
@@ -74,6 +75,7 @@ class Tidied:
     head: Head
     io: RecordedIO
     snapshot: Snapshot
+    upto: int
     removed: list[int]
     superseded: list[str]
     count: int
@@ -124,22 +126,24 @@ class Tidier:
                 self._turn.release()
         return True
 
-    def within(self, head: Head) -> Tidied | None:
+    def within(self, head: Head, adding: int, upper: int) -> Tidied | None:
         """
         Write what the swap of entries needs to tidy a head as well, if that is due.
 
         Args:
             head: Which nobody replaces meanwhile.
+            adding: How many entries it has.
+            upper: What it makes the log's, in ms.
 
         Returns:
             What that swap is to have, and `ended` to be told of; None for nothing. Errors are
             logged.
         """
-        if self._beyond(head) <= 0:
+        if self._beyond(head, adding) <= 0:
             return None
         with about(phase=Phase.TIDY):
             try:
-                return self._prepared(head, self._older(head))
+                return self._prepared(head, self._older(head, adding), upper)
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(_UNTIDIED, exc_info=True)
         return None
@@ -154,16 +158,16 @@ class Tidier:
             case _:
                 self._unsettled.append(tidied)
 
-    def _beyond(self, head: Head) -> int:
-        """Give how many entries stand in a head beyond those at which no tidy is due."""
+    def _beyond(self, head: Head, adding: int = 0) -> int:
+        """Give how many entries stand in a head, or will, beyond those at which no tidy is due."""
         may_stand, standing = self._config.tidy_after, len(head.state.entries)
         if _is_large(head):
             may_stand //= 2
         # Where fewer stand, another one has moved some of them.
         self._kept_by_last = min(self._kept_by_last, standing)
-        return standing - self._kept_by_last - may_stand
+        return standing + adding - self._kept_by_last - may_stand
 
-    def _older(self, head: Head) -> int:
+    def _older(self, head: Head, adding: int = 0) -> int:
         """
         Give how many entries are to leave a head: the older half of those that may stand stays.
 
@@ -171,7 +175,8 @@ class Tidier:
         read the archive for that, under the lock that others wait for.
         """
         stays = 0 if _is_large(head) else self._config.tidy_after // 2
-        return len(head.state.entries) - stays
+        standing = len(head.state.entries)
+        return min(standing, standing + adding - stays)
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
@@ -192,7 +197,7 @@ class Tidier:
 
     def _swapped(self, head: Head, older: int | None = None) -> int:
         """Archive what is applied of the first entries of a head, or of all; give how many left."""
-        tidied = self._prepared(head, older)
+        tidied = self._prepared(head, older, head.upper)
         if tidied is None:
             return 0
         swap = self._log.append(head, (), tidied.removed, behind=tidied.snapshot)
@@ -210,17 +215,21 @@ class Tidier:
             return 0
         return tidied.count if tidied in landed else 0
 
-    def _prepared(self, head: Head, older: int | None) -> Tidied | None:
-        """Write what a swap needs to archive what is applied of the first entries, or of all."""
+    def _prepared(self, head: Head, older: int | None, upper: int) -> Tidied | None:
+        """
+        Write what a swap needs to archive what is applied of the first entries, or of all.
+
+        `upper` is what the swap makes the log's.
+        """
         self._settle(head)
         done = self._done(head, older)
         self._kept_by_last = (len(head.state.entries) if older is None else older) - len(done)
         if not done:
             return None
         head.check_writable()
-        return self._written(head, done)
+        return self._written(head, done, upper)
 
-    def _written(self, head: Head, done: list[Entry]) -> Tidied:
+    def _written(self, head: Head, done: list[Entry], upper: int) -> Tidied:
         """Write what the swap needs; what was written goes if that fails."""
         assert head.table is not None
         known = head.table
@@ -243,11 +252,12 @@ class Tidier:
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
             live = [each for each in table.metadata.snapshots if each.snapshot_id not in removed]
-            superseded = dropped(head, io, done, [*live, snapshot])
+            superseded = dropped(head, io, done, [*live, snapshot], upper)
         except Exception:
             io.delete_created()
             raise
-        return Tidied(head, io, snapshot, sorted(removed), superseded, len(done))
+        upto = record.tidied_upto
+        return Tidied(head, io, snapshot, upto, sorted(removed), superseded, len(done))
 
     def move_head(self, head: Head) -> Swap:
         """

@@ -333,9 +333,9 @@ def test_a_refused_group_goes_on_one_by_one(lake):
     append = handle.parts.log.append
     sent = []
 
-    def appending(head, entries):
+    def appending(head, entries, *also, **options):
         sent[:] = [entry for entry in entries if entry.changes[0].table == ("shop", "a")]
-        return append(head, entries)
+        return append(head, entries, *also, **options)
 
     handle.parts.log.append = appending
     catalog.refused = lambda _handle: bool(sent)

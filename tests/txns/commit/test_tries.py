@@ -338,9 +338,9 @@ def swaps(handle, monkeypatch):
     """Give the kinds of the entries of each swap from here on."""
     kinds, append = [], handle.parts.log.append
 
-    def noted(head, entries):
+    def noted(head, entries, *also, **options):
         kinds.append(sorted(entry.kind.value for entry in entries))
-        return append(head, entries)
+        return append(head, entries, *also, **options)
 
     monkeypatch.setattr(handle.parts.log, "append", noted)
     return kinds
