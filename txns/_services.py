@@ -24,6 +24,7 @@ from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
 from txns._log.timeline import Timeline
 from txns._logger import logger
+from txns._metrics import Metrics
 from txns._stage.create_table import NewTables
 from txns._table import retention
 from txns._table.allowed_places import AllowedPlaces
@@ -78,12 +79,15 @@ class Parts:
         places = AllowedPlaces(catalog, config)
         applier = Applier(catalog, log, tables, places, clock)
         rows = rows_of(catalog)
-        tidier = Tidier(config, log, tables, clock, rows)
+        metrics = Metrics(clock)
+        tidier = Tidier(config, log, tables, clock, metrics, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
         loop = CommitLoop(log, timeline, bounds, tidier, clock, rows)
         births = Births(_moved_together(rows, config), config, log, tables, places, applier, clock)
         validation = Validation(config, log, timeline, tables, places, births, clock)
-        committer = Committer(catalog, log, loop, validation, applier, births, tidier, clock)
+        committer = Committer(
+            catalog, log, loop, validation, applier, births, tidier, clock, metrics
+        )
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
             catalog,

@@ -14,7 +14,7 @@ from txns._commit import new_names
 from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
 from txns._logger import about, logger
-from txns._metrics import Count, Metrics, Phase
+from txns._metrics import Count, Phase
 from txns._stage import change_builder, kept_tags
 from txns.errors import CommitStateUnknown, Conflict, TxnsError, is_final
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
     from txns._log.state import LogState
+    from txns._metrics import Metrics
 
 _LOG = logger(__name__)
 
@@ -52,6 +53,7 @@ class Committer:
         births: Births,
         tidier: Tidier,
         clock: Clock,
+        metrics: Metrics,
     ) -> None:
         self._catalog = catalog
         self._log = log
@@ -61,7 +63,7 @@ class Committer:
         self._births = births
         self._tidier = tidier
         self._clock = clock
-        self.metrics = Metrics(clock)
+        self.metrics = metrics
 
     def commit(self, request: CommitRequest) -> Entry:
         """
@@ -214,9 +216,7 @@ class Committer:
             head = self._log.load()  # and is told where the log is gone
             with self.metrics.phase(Phase.APPLY):
                 left = self._applier.apply_all(head, map(head.state.name_of, entry.carried))
-        began_ms = self._clock.now_ms()
-        if self._tidier.tidy_when_due(head):
-            self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
+        self._tidier.tidy_when_due(head)
         return not left
 
     def leave(self) -> None:

@@ -29,7 +29,7 @@ from txns._log import entry as _entry
 from txns._log.archive_scan import readable, rows_of_files
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.swap import Outcome
-from txns._logger import about, logger
+from txns._logger import logger
 from txns._metrics import Phase
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
     from txns._log.swap import Swap
+    from txns._metrics import Metrics
     from txns._table.data_tables import DataTables
 
 _LOG = logger(__name__)
@@ -90,10 +91,12 @@ class Tidier:
         log: CommitLog,
         tables: DataTables,
         clock: Clock,
+        metrics: Metrics,
         rows: Rows | None = None,
     ) -> None:
         """`rows` are the catalog's, where writers wait for each other's swaps."""
         self._rows = rows
+        self._metrics = metrics
         self._config = config
         self._log = log
         self._tables = tables
@@ -105,26 +108,22 @@ class Tidier:
         self._unsettled: deque[Tidied] = deque()
         """Those that may still land, or have landed without an answer; each is one thread's."""
 
-    def tidy_when_due(self, head: Head) -> bool:
+    def tidy_when_due(self, head: Head) -> None:
         """
         Tidy when more than `tidy_after` new entries stand in the head; errors are logged.
 
         Where writers wait for each other, whoever commits next does it in the same swap: it would
         wait once more for what another one has done by then.
-
-        Returns:
-            Whether it was due.
         """
         if self._rows or self._beyond(head) <= 0 or not self._turn.acquire(blocking=False):
-            return False
-        with about(phase=Phase.TIDY):
+            return
+        with self._metrics.phase(Phase.TIDY):
             try:
                 self._swapped(head, self._older(head))
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(_UNTIDIED, exc_info=True)
             finally:
                 self._turn.release()
-        return True
 
     def within(self, head: Head, adding: int, upper: int) -> Tidied | None:
         """
@@ -141,11 +140,12 @@ class Tidier:
         """
         if self._beyond(head, adding) <= 0:
             return None
-        with about(phase=Phase.TIDY):
+        with self._metrics.phase(Phase.TIDY):
             try:
                 return self._prepared(head, self._older(head, adding), upper)
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(_UNTIDIED, exc_info=True)
+                self._kept_by_last = len(head.state.entries)  # nor does the next attempt
         return None
 
     def ended(self, tidied: Tidied, outcome: Outcome) -> None:
@@ -180,7 +180,7 @@ class Tidier:
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
-        with about(phase=Phase.TIDY):
+        with self._metrics.phase(Phase.TIDY):
             head = self._log.load_if_exists()
             return self._on_newest(head) if head.exists else 0
 
