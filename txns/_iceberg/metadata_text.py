@@ -8,7 +8,7 @@ here that is done once for each, and for the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import is_
 from threading import Lock
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
-    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -101,18 +100,29 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The schemas of a version, which most versions share, and what was read as them."""
+    """
+    One of the lists of a version, most of which the next one has as well.
+
+    Attributes:
+        parsed: The JSON of it.
+        parts: What was read as that, which nobody changes.
+    """
 
     parsed: Sequence[Any] = ()
-    schemas: Sequence[Schema] = ()
+    parts: Sequence[Any] = ()
 
-    @property
-    def bytes(self) -> int:
-        """About how many it takes."""
-        return _COLUMN_BYTES * sum(len(each.fields) for each in self.schemas)
+    def shared(self, now: Sequence[Any]) -> Sequence[Any]:
+        """Give a later version's JSON, in which what it has still is what was read before."""
+        first = next((at for at, each in enumerate(self.parsed) if now and each == now[0]), None)
+        if first is None or (left := self.parsed[first:]) != now[: len(left)]:
+            return now
+        return [*self.parts[first:], *now[len(left) :]]
 
 
 _UNREAD = _Read()
+
+_READ = {"schemas": "schemas", "snapshot-log": "snapshot_log", "metadata-log": "metadata_log"}
+"""What stays, or grows at its end and loses what is at its beginning, by its name in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +131,15 @@ class _Version:
 
     by_id: Mapping[int, _Known]
     lists: Mapping[str, _Written]
-    read: _Read = _UNREAD
+    read: Mapping[str, _Read] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """What it counts for, in snapshots: its schemas may be larger than all of them."""
         others = (each.texts for name, each in self.lists.items() if name != "snapshots")
-        size = self.read.bytes + sum(map(len, chain.from_iterable(others)))
+        schemas = self.read.get("schemas", _UNREAD).parts
+        size = _COLUMN_BYTES * sum(len(each.fields) for each in schemas)
+        size += sum(map(len, chain.from_iterable(others)))
         return 1 + len(self.by_id) + size // _SNAPSHOT_BYTES
 
 
@@ -163,15 +175,14 @@ class MetadataText:
     def _read(self, parsed: Any) -> TableMetadata:
         known = self._of(stored_uuid(parsed))
         shared: dict[str, Any] = {
-            "snapshots": [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
+            name: known.read.get(name, _UNREAD).shared(parsed[name])
+            for name in _READ
+            if isinstance(parsed.get(name), list)
         }
-        schemas = parsed.get("schemas")
-        if schemas and schemas == known.read.parsed:
-            shared["schemas"] = known.read.schemas
-        metadata = TableMetadataUtil.parse_obj({**parsed, **shared})
-        if "schemas" not in shared:
-            known = replace(known, read=_Read(schemas or (), metadata.schemas))
-        self._keep(metadata, known, ("snapshots",))
+        found = [_same(known.by_id, each) or each for each in parsed.get("snapshots", ())]
+        metadata = TableMetadataUtil.parse_obj({**parsed, **shared, "snapshots": found})
+        read = {name: _Read(parsed[name], getattr(metadata, _READ[name])) for name in shared}
+        self._keep(metadata, replace(known, read=read), ("snapshots",))
         return metadata
 
     def write(self, io: FileIO, location: str, metadata: TableMetadata) -> None:

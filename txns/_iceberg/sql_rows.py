@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, singledispatch
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -150,7 +151,7 @@ class SqlRows(Rows):
         engine = self.catalog.engine
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             try:
-                connection.exec_driver_sql(_BEGIN[engine.dialect.name])
+                connection.exec_driver_sql(self._begin(engine.dialect.name, first))
                 locations, unlocked = self._lock(connection, {*others, first}, first)
             except DBAPIError as error:
                 _roll_back(connection)
@@ -168,6 +169,13 @@ class SqlRows(Rows):
                 if not rows.is_over:
                     _roll_back(connection)
                 rows.undo()
+
+    def _begin(self, database: str, first: Identifier) -> str:
+        """Give what begins, and waits in the queue of a row where the database has such a thing."""
+        begin = _BEGIN[database]
+        if database not in _BY_ROW:
+            return begin
+        return f"{begin}; SELECT pg_advisory_xact_lock({queue_of(self.catalog.name, first)})"
 
     def known(self, locations: Mapping[Identifier, str]) -> LockedRows:
         return _LockedSqlRows(self.catalog, locations, held=False)
@@ -232,6 +240,17 @@ class SqlRows(Rows):
         """The same, which locks their rows: one of a name first, then by name."""
         others = tuple_(*_NAMES) != tuple_(bindparam("first_namespace"), bindparam("first_name"))
         return self._wanted.order_by(others, *_NAMES).with_for_update()
+
+
+@cache
+def queue_of(catalog: str, table: Identifier) -> int:
+    """
+    Give the key of the lock that writers of a table wait for, one after the other (spec.md 11.3).
+
+    Who waits for a row that changes may be overtaken each time by who has come later.
+    """
+    named = "\n".join(("txns", catalog, *key_of(table)))
+    return int.from_bytes(sha256(named.encode()).digest()[:8], "big", signed=True)
 
 
 @cache

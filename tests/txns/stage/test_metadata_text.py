@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import random
 from uuid import UUID
 
@@ -152,14 +153,21 @@ def test_of_two_snapshots_with_one_id_each_is_written_as_it_is(lake):
     assert json_of(table.io, location) == json_of(table.io, fresh)
 
 
-def test_schemas_that_are_known_are_the_same_and_others_are_not(lake):
-    """Each column of a table costs more to read than a snapshot that is known."""
-    table = lake.catalog.create_table("shop.orders", SCHEMA)
+def test_what_a_version_has_of_the_one_before_is_the_same(lake):
+    """Each column, and each time that `main` has moved, costs as much to read as a snapshot."""
+    shifts = {"write.metadata.previous-versions-max": "3"}
+    table = lake.catalog.create_table("shop.orders", SCHEMA, properties=shifts)
     text = MetadataText()
+    for number in range(5):
+        table.append(pa.table({"id": [number], "name": ["x"]}))
     first = text.read(table.io, table.metadata_location)
     table.append(pa.table({"id": [1], "name": ["x"]}))
     second = text.read(table.io, table.metadata_location)
     assert first.schemas[0] is second.schemas[0]
+    assert all(map(operator.is_, first.snapshot_log, second.snapshot_log))
+    assert all(map(operator.is_, first.metadata_log[1:], second.metadata_log))
+    assert (6, 3) == (len(second.snapshot_log), len(second.metadata_log))
+    assert second == table.metadata
     table.update_schema().update_column("name", doc="said").commit()
     third = text.read(table.io, table.metadata_location)
     assert third == table.metadata
