@@ -23,6 +23,9 @@ SCHEMA = pa.schema([("number", pa.int64())])
 TABLES = ("shop.a", "shop.b")
 IDLE_S = 8
 """How long the database leaves a transaction alone that says nothing."""
+_TOUCH = (
+    "UPDATE iceberg_tables SET metadata_location = metadata_location WHERE table_name = 'commits'"
+)
 
 
 @pytest.fixture
@@ -161,3 +164,28 @@ def test_who_is_interrupted_as_it_gets_its_rows_holds_none(properties, monkeypat
     _append(properties, 2)
     assert time.monotonic() - at[0] < IDLE_S / 2
     assert [[2], [2]] == _numbers(properties)
+
+
+def test_who_has_waited_longest_is_next(properties):
+    """Though the row changes each time: who waited for that alone was overtaken again and again."""
+    writers, turns, order = 5, 8, []
+    row = ("txns", "commits")
+
+    def take_turns(number: int) -> None:
+        rows = SqlRows(load_catalog("lake", **properties))
+        for _ in range(turns):
+            with rows.locked(row, ()) as locked:
+                order.append(number)
+                time.sleep(0.03)  # the others have asked by then
+                locked.connection.execute(text(_TOUCH))
+                locked.connection.exec_driver_sql("COMMIT")
+                locked.is_over = True
+
+    threads = [threading.Thread(target=take_turns, args=(each,)) for each in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert writers * turns == len(order)
+    rounds = [set(order[at : at + writers]) for at in range(0, len(order), writers)]
+    assert [set(range(writers))] * turns == rounds

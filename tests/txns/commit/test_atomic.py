@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from contextlib import contextmanager
 
@@ -448,3 +449,18 @@ def test_a_pool_of_one_connection_for_all_threads_has_no_rows_to_lock(lake):
     assert rows_of(lake.catalog) is not None
     lake.catalog.engine = create_engine(lake.catalog.properties["uri"], poolclass=StaticPool)
     assert rows_of(lake.catalog) is None
+
+
+def test_nobody_collects_garbage_under_the_lock(lake):
+    """Everybody waits for it; what was switched off before stays so."""
+    rows = lake.open(apply="atomic").parts.rows
+    seen = []
+    for before in (True, False):
+        (gc.enable if before else gc.disable)()
+        try:
+            with rows.locked(("txns", "commits"), ()):
+                seen.append(gc.isenabled())
+            seen.append(gc.isenabled())
+        finally:
+            gc.enable()
+    assert [False, True, False, False] == seen

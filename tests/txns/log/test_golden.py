@@ -18,6 +18,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
 from txns._clock import SystemClock
 from txns._iceberg import places, snapshot_numbers
+from txns._iceberg.sql_rows import queue_of
 from txns._log import commit_table as _commit_table
 from txns._log import entry as _entry
 from txns._log import payload as _payload
@@ -139,6 +140,13 @@ def test_derived_ids_are_the_specifications() -> None:
     for golden in json.loads((GOLDEN / "derived_ids.json").read_text("utf-8")):
         deed, uuid, *what = golden["text"].split(":")
         assert golden["txnId"] == derived_id(deed, uuid, *what), golden["why"]
+
+
+def test_keys_of_queues_are_the_specifications() -> None:
+    """Writers of both languages wait in one queue."""
+    for golden in json.loads((GOLDEN / "queue_keys.json").read_text("utf-8")):
+        table = (*golden["namespace"], golden["name"])
+        assert golden["key"] == queue_of(golden["catalog"], table), golden["why"]
 
 
 def test_names_of_payload_files_are_the_specifications() -> None:

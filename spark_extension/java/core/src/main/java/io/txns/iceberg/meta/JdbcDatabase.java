@@ -1,5 +1,9 @@
 package io.txns.iceberg.meta;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
 import java.sql.PreparedStatement;
@@ -157,12 +161,33 @@ final class JdbcDatabase implements AutoCloseable {
     }
   }
 
+  /** What begins, and waits in the queue of a row where the database has such a thing. */
+  private String begin(TableIdentifier first) {
+    return hasLocksOfRows()
+        ? dialect.begin + "; SELECT pg_advisory_xact_lock(" + queue(catalogName, first) + ")"
+        : dialect.begin;
+  }
+
+  /**
+   * The key of the lock that writers of a table wait for, one after the other (docs/spec.md 11.3).
+   * Who waits for a row that changes may be overtaken each time by who has come later.
+   */
+  static long queue(String catalogName, TableIdentifier table) {
+    String named = String.join("\n", "txns", catalogName, String.join("\n", key(table)));
+    try {
+      MessageDigest sha256 = MessageDigest.getInstance("SHA-256");
+      return ByteBuffer.wrap(sha256.digest(named.getBytes(StandardCharsets.UTF_8))).getLong();
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java has SHA-256", e);
+    }
+  }
+
   /** A connection in a transaction; one that was kept may have been cut meanwhile. */
   Connection begun(TableIdentifier first) {
     Connection kept = idle.poll();
     if (kept != null) {
       try {
-        run(kept, dialect.begin);
+        run(kept, begin(first));
         return kept;
       } catch (SQLException e) {
         closeQuietly(kept);
@@ -174,7 +199,7 @@ final class JdbcDatabase implements AutoCloseable {
     Connection fresh = connections.open();
     boolean isBegun = false;
     try {
-      run(fresh, dialect.begin);
+      run(fresh, begin(first));
       isBegun = true;
       return fresh;
     } catch (SQLException e) {
