@@ -145,7 +145,7 @@ class Tidier:
             return
         with self._metrics.phase(Phase.TIDY):
             try:
-                self._swapped(head, self._older(head))
+                self._left(self._sent(head, self._older(head)))
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(_UNTIDIED, exc_info=True)
             finally:
@@ -219,29 +219,37 @@ class Tidier:
     def _on_newest(self, head: Head) -> int:
         """Tidy a head, or the newest one, which nobody replaces where writers wait for a lock."""
         if self._rows is None:
-            return self._swapped(head)
+            return self._left(self._sent(head))
         with self._rows.locked(self._log.identifier, ()) as rows:
-            return self._swapped(replace(self._log.load(rows), rows=rows))
+            sent = self._sent(replace(self._log.load(rows), rows=rows))
+        return self._left(sent)  # who holds the lock sees what he has not committed, too
 
-    def _swapped(self, head: Head, older: int | None = None) -> int:
-        """Archive what is applied of the first entries of a head, or of all; give how many left."""
+    def _sent(self, head: Head, older: int | None = None) -> tuple[Tidied, Outcome] | None:
+        """Archive what is applied of the first entries of a head, or of all; None for nothing."""
         tidied = self._prepared(head, older, head.upper)
         if tidied is None:
-            return 0
+            return None
         swap = self._log.append(head, (), tidied.removed, behind=tidied.snapshot)
         self.ended(tidied, swap.outcome)
-        if swap.outcome is Outcome.WON:
-            return len(tidied.done)
-        _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
-        _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
-        if swap.outcome is Outcome.NOT_SENT:
+        if swap.outcome is not Outcome.WON:
+            _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
+            _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
+        return tidied, swap.outcome
+
+    def _left(self, sent: tuple[Tidied, Outcome] | None) -> int:
+        """Give how many entries have left the head by what was sent; a newer head may tell."""
+        if sent is None or sent[1] is Outcome.NOT_SENT:
             return 0
-        try:
-            landed = self._settle(self._log.load())
-        except Exception:  # noqa: BLE001 -- the next tidy asks again
-            _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
-            return 0
-        return len(tidied.done) if tidied in landed else 0
+        tidied, outcome = sent
+        if outcome is not Outcome.WON:
+            try:
+                landed = self._settle(self._log.load())
+            except Exception:  # noqa: BLE001 -- the next tidy asks again
+                _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
+                return 0
+            if tidied not in landed:
+                return 0
+        return len(tidied.done)
 
     def _prepared(self, head: Head, older: int | None, upper: int) -> Tidied | None:
         """

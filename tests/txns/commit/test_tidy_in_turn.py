@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from itertools import pairwise
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import event
 
 from tests.txns.commit.test_ahead import together
@@ -191,6 +193,28 @@ def test_a_tidy_says_with_its_files_that_work_goes_on(lake, atomic, monkeypatch)
         if what not in {"COMMIT", "ROLLBACK"}
     ]
     assert 8_000 > max(silent)
+
+
+def test_a_tidy_whose_rows_were_taken_back_has_not_been_one(lake, atomic):
+    """
+    Who has a transaction of the database open sees what nobody else will.
+
+    1. Somebody reads the catalog's database, so a tidy's COMMIT fails, and SQLite leaves its
+       transaction open. 2. The tidier asks for the log. 3. The transaction is taken back.
+    """
+    a = lake.table("a")
+    append(atomic, 1, to=(a,))
+    uri = lake.catalog.properties["uri"].removesuffix("?timeout=30") + "?timeout=0.1"
+    catalog = SqlCatalog("lake", **{**lake.catalog.properties, "uri": uri})
+    handle = lake.open(catalog, apply="atomic")
+    with sqlite3.connect(lake.folder / "catalog.db") as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM iceberg_tables").fetchone()
+        assert 0 == handle.tidy()
+    reader.close()
+    assert lake.catalog.load_table("txns.commits").metadata == handle.parts.log.load().metadata
+    append(handle, 2, to=(a,))
+    assert [1, 2] == lake.plain_ids(a)
 
 
 def test_entries_that_come_in_twos_are_tidied(lake, atomic, monkeypatch):
