@@ -282,7 +282,7 @@ class Tidier:
                 rows.extend(archive.rows_of(entry))
             replaced = [task.file for task in small]
             snapshot, _ = _rewritten(table, rows, replaced, record)
-        except Exception:
+        except BaseException:  # a commit's thread may be stopped in it
             io.delete_created()
             raise
         removed = {head.snapshot_ids[entry.commit_ts] for entry in done}

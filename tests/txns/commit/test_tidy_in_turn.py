@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -193,6 +194,24 @@ def test_a_tidy_says_with_its_files_that_work_goes_on(lake, atomic, monkeypatch)
         if what not in {"COMMIT", "ROLLBACK"}
     ]
     assert 8_000 > max(silent)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_who_is_stopped_while_it_tidies_leaves_nothing(lake, atomic, monkeypatch, error):
+    """The thread is that of a commit, which its user may interrupt."""
+    a = lake.table("a")
+    for number in range(3):
+        append(atomic, number, to=(a,))
+    real, before = tidy._rewritten, log_files(lake)
+
+    def stopped(*args):
+        real(*args)
+        raise error
+
+    monkeypatch.setattr(tidy, "_rewritten", stopped)
+    with suppress(KeyboardInterrupt):
+        append(atomic, 3, to=(a,))
+    assert before == log_files(lake)
 
 
 def test_a_tidy_whose_rows_were_taken_back_has_not_been_one(lake, atomic):
