@@ -11,6 +11,7 @@ import pytest
 from integration_tests.checks import one, rows
 from integration_tests.python_lake import rows as python_rows
 from integration_tests.shared_lake import SCHEMA, T, batch, everywhere, make_lake
+from txns._admin.invariants import check_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def test_they_write_in_turns(lake: Lake) -> None:
 
 
 def test_all_kinds_write_at_once(lake: Lake) -> None:
-    """Nothing is lost, and both tables have the same."""
+    """Nothing is lost, and both tables have the same; Python's tidies go with commits."""
 
     def by_spark(session: SparkSession, first: int) -> None:
         for number in range(first, first + EACH):
@@ -101,8 +102,8 @@ def test_all_kinds_write_at_once(lake: Lake) -> None:
     writers = [
         (by_spark, lake.spark(txns_apply="atomic")),
         (by_spark, lake.spark()),
-        (by_python, lake.python(apply="atomic")),
-        (by_python, lake.python(apply="inline")),
+        (by_python, lake.python(apply="atomic", tidy_after=2)),
+        (by_python, lake.python(apply="inline", tidy_after=4)),
     ]
     with ThreadPoolExecutor(len(writers)) as threads:
         running = [
@@ -111,7 +112,12 @@ def test_all_kinds_write_at_once(lake: Lake) -> None:
         ]
         for each in running:
             each.result(timeout=240)
-    lake.python().apply_le()
+    handle = lake.python()
+    handle.apply_le()
+    assert handle.parts.log.load().state.tidied_upto
+    assert [] == check_all(handle.parts).violations
+    logged = lake.spark().sql("CALL lake.system.transactions()").collect()
+    assert 4 * EACH <= len({row.commit_ts for row in logged if row.table_name == "db.u"})
     wanted = [(100 * by + number, 0) for by in range(1, 5) for number in range(EACH)]
     assert wanted == sorted(everywhere(lake, "db.u"))
     assert sorted([(1, 10), (2, 20), *wanted]) == sorted(everywhere(lake))

@@ -92,6 +92,7 @@ class Disaster:
         known: The entries that the model knew when the recovery had ended.
         unsure: The tables that somebody has written since who did not see what was lost.
         tries: How often the administrator has begun.
+        stood: Which version of the log was put in the place of the newest; None for none.
     """
 
     drill: Drill
@@ -120,6 +121,7 @@ class Disaster:
     known: dict[EntryId, Logged] = field(default_factory=dict)
     unsure: set[Identifier] = field(default_factory=set)
     tries: int = 0
+    stood: str | None = None
 
     @property
     def begins_epoch(self) -> bool:
@@ -172,7 +174,20 @@ def strike(
     before = dict(observer.registry.pointers)
     log_id = log_id_of(observer.registry.metadata(log))
     found = Disaster(drill, log, log_id, before, _last(observer), backup)
-    return found if _STRIKES[drill](found, observer, rng) else None
+    if not _STRIKES[drill](found, observer, rng):
+        return None
+    found.stood = observer.registry.pointers.get(log)
+    return found
+
+
+def has_gone_on(found: Disaster, observer: Observer) -> bool:
+    """Whether users have moved the log since it was set back, be it by a tidy alone."""
+    registry = observer.registry
+    past = [location for _ms, location in registry.past.get(found.log, ())]
+    if found.stood not in past:
+        return False
+    since = past[len(past) - past[::-1].index(found.stood) :]
+    return any(log_id_of(registry.metadata_at(each)) == found.log_id for each in since)
 
 
 def _last(observer: Observer) -> frozenset[EntryId]:

@@ -45,9 +45,9 @@ def swap_on_another_head() -> list[Patch]:
     """Replace the newest head, whichever one the entry was validated against."""
     append = commit_log.CommitLog.append
 
-    def anyhow(self: Any, head: Any, entries: Any, without: Any = ()) -> Any:
+    def anyhow(self: Any, head: Any, entries: Any, *also: Any, **options: Any) -> Any:
         del head
-        return append(self, self.load(), entries, without)
+        return append(self, self.load(), entries, *also, **options)
 
     return [(commit_log.CommitLog, "append", anyhow)]
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation import late_creations, schemas
-from tests.simulation.disaster import Disaster, Drill, EntryId
+from tests.simulation.disaster import Disaster, Drill, EntryId, has_gone_on
 from tests.simulation.history import Version, folded, show
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_mark, is_marked
@@ -199,8 +199,9 @@ def _may_be_gone(observer: Observer, disaster: Disaster, key: EntryId, entry: Lo
         return True
     if disaster.drill is Drill.VOID:
         return False
-    if disaster.written_by_users() and key in disaster.last:
-        return True  # the log has gone on without it
+    gone_on = disaster.written_by_users() or has_gone_on(disaster, observer)
+    if gone_on and key in disaster.last:
+        return True  # without it
     return key in disaster.named or disaster.unseen
 
 

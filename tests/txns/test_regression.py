@@ -76,10 +76,10 @@ def around_the_first_swap(
     log = handle.parts.log
     append = log.append
 
-    def once(head, entries):
+    def once(head, entries, *also, **options):
         log.append = append
         before()
-        swap = append(head, entries)
+        swap = append(head, entries, *also, **options)
         after()
         return swap
 
@@ -139,7 +139,7 @@ def test_refused_after_an_unanswered_swap(lake):
     handle = lake.open(Wrapped(lake.catalog), max_age_s=5)
     append, on_its_way = handle.parts.log.append, []
 
-    def lost(head, entries):
+    def lost(head, entries, *_also, **_options):
         on_its_way.append((head, entries))
         lake.clock.ahead_ms += 6000
         return Swap(Outcome.MAYBE)

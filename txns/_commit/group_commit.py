@@ -237,8 +237,12 @@ class CommitLoop:
         return swap
 
     def _tidied(self, head: Head, drafts: Drafts) -> Tidied | None:
-        """Have the swap tidy a head that stands still, if that is due: its entries come behind."""
-        if not head.rows:
+        """
+        Have the swap tidy a head that stands still, if that is due: its entries come behind.
+
+        Not after an attempt that could not be sent: a tidy may have taken too long for that one.
+        """
+        if not head.rows or any(member.unsent for member in drafts.members):
             return None
         tidied = self._tidier.within(head, len(drafts.by_id), drafts.state.upper)
         if tidied:

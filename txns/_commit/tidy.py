@@ -35,6 +35,7 @@ from txns._metrics import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyiceberg.io import FileIO, InputFile, OutputFile
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
@@ -68,9 +69,8 @@ class Tidied:
         snapshot: The record that its swap puts behind the head's.
         upto: The greatest `commit_ts` in ms of what leaves the head, now or before.
         removed: Snapshots of the head that the swap takes out.
-        superseded: Files that it leaves behind, and that no kept version names; readers of older
-            heads have a grace period.
-        count: How many entries leave the head.
+        done: The entries that leave it.
+        upper: What the swap makes the log's, in ms.
     """
 
     head: Head
@@ -78,8 +78,34 @@ class Tidied:
     snapshot: Snapshot
     upto: int
     removed: list[int]
-    superseded: list[str]
-    count: int
+    done: list[Entry]
+    upper: int
+
+    def superseded(self) -> list[str]:
+        """
+        Give the files that it leaves behind once it has landed, and that no kept version names.
+
+        Readers of older heads have a grace period. Nobody waits for it: the rows are free by then.
+        """
+        left = set(self.removed)
+        live = [each for each in self.head.metadata.snapshots if each.snapshot_id not in left]
+        return dropped(self.head, self.io, self.done, [*live, self.snapshot], self.upper)
+
+
+class _FilesUnderLock(RecordedIO):
+    """Those that a tidy reads and writes: with each it says that work goes on."""
+
+    def __init__(self, head: Head, io: FileIO) -> None:
+        super().__init__(io)
+        self._head = head
+
+    def new_input(self, location: str) -> InputFile:
+        self._head.at_work()
+        return super().new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        self._head.at_work()
+        return super().new_output(location)
 
 
 class Tidier:
@@ -119,7 +145,7 @@ class Tidier:
             return
         with self._metrics.phase(Phase.TIDY):
             try:
-                self._swapped(head, self._older(head))
+                self._left(self._sent(head, self._older(head)))
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(_UNTIDIED, exc_info=True)
             finally:
@@ -152,9 +178,11 @@ class Tidier:
         """Learn what became of a swap, as far as that is known."""
         match outcome:
             case Outcome.WON:
-                self._log.supersede(*tidied.superseded)
+                self._log.supersede(*tidied.superseded())
             case Outcome.NOT_SENT:
                 tidied.io.delete_created()
+                # It may be why: the database ends what takes too long under its locks.
+                self._kept_by_last = len(tidied.head.state.entries)
             case _:
                 self._unsettled.append(tidied)
 
@@ -191,29 +219,37 @@ class Tidier:
     def _on_newest(self, head: Head) -> int:
         """Tidy a head, or the newest one, which nobody replaces where writers wait for a lock."""
         if self._rows is None:
-            return self._swapped(head)
+            return self._left(self._sent(head))
         with self._rows.locked(self._log.identifier, ()) as rows:
-            return self._swapped(replace(self._log.load(rows), rows=rows))
+            sent = self._sent(replace(self._log.load(rows), rows=rows))
+        return self._left(sent)  # who holds the lock sees what he has not committed, too
 
-    def _swapped(self, head: Head, older: int | None = None) -> int:
-        """Archive what is applied of the first entries of a head, or of all; give how many left."""
+    def _sent(self, head: Head, older: int | None = None) -> tuple[Tidied, Outcome] | None:
+        """Archive what is applied of the first entries of a head, or of all; None for nothing."""
         tidied = self._prepared(head, older, head.upper)
         if tidied is None:
-            return 0
+            return None
         swap = self._log.append(head, (), tidied.removed, behind=tidied.snapshot)
         self.ended(tidied, swap.outcome)
-        if swap.outcome is Outcome.WON:
-            return tidied.count
-        _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
-        _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
-        if swap.outcome is Outcome.NOT_SENT:
+        if swap.outcome is not Outcome.WON:
+            _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
+            _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
+        return tidied, swap.outcome
+
+    def _left(self, sent: tuple[Tidied, Outcome] | None) -> int:
+        """Give how many entries have left the head by what was sent; a newer head may tell."""
+        if sent is None or sent[1] is Outcome.NOT_SENT:
             return 0
-        try:
-            landed = self._settle(self._log.load())
-        except Exception:  # noqa: BLE001 -- the next tidy asks again
-            _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
-            return 0
-        return tidied.count if tidied in landed else 0
+        tidied, outcome = sent
+        if outcome is not Outcome.WON:
+            try:
+                landed = self._settle(self._log.load())
+            except Exception:  # noqa: BLE001 -- the next tidy asks again
+                _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
+                return 0
+            if tidied not in landed:
+                return 0
+        return len(tidied.done)
 
     def _prepared(self, head: Head, older: int | None, upper: int) -> Tidied | None:
         """
@@ -233,31 +269,25 @@ class Tidier:
         """Write what the swap needs; what was written goes if that fails."""
         assert head.table is not None
         known = head.table
-        io = RecordedIO(known.io)
+        io = _FilesUnderLock(head, known.io)
         table = Table(
             known.name(), known.metadata, known.metadata_location, io, known.catalog, known.config
         )
         record = self._record(head, max(head.state.tidied_upto, done[-1].commit_ts))
         try:
-            head.at_work()
             with readable():
                 small = small_files.to_merge(table)
                 rows = rows_of_files(table, small)
             for entry in done:
                 rows.extend(archive.rows_of(entry))
-            head.at_work()
             replaced = [task.file for task in small]
             snapshot, _ = _rewritten(table, rows, replaced, record)
-            head.at_work()
-            removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
-            removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
-            live = [each for each in table.metadata.snapshots if each.snapshot_id not in removed]
-            superseded = dropped(head, io, done, [*live, snapshot], upper)
-        except Exception:
+        except BaseException:  # a commit's thread may be stopped in it
             io.delete_created()
             raise
-        upto = record.tidied_upto
-        return Tidied(head, io, snapshot, upto, sorted(removed), superseded, len(done))
+        removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
+        removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
+        return Tidied(head, io, snapshot, record.tidied_upto, sorted(removed), done, upper)
 
     def move_head(self, head: Head) -> Swap:
         """
@@ -289,7 +319,7 @@ class Tidier:
             snapshot_id = attempt.snapshot.snapshot_id
             if head.metadata.snapshot_by_id(snapshot_id):
                 landed.append(attempt)
-                self._log.supersede(*attempt.superseded)
+                self._log.supersede(*attempt.superseded())
             elif head.has_other_than(snapshot_id, after=attempt.head):
                 attempt.io.delete_created()
             elif not head.is_past(attempt.head):

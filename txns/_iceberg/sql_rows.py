@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, singledispatch
 from hashlib import sha256
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -68,10 +69,13 @@ class _LockedSqlRows(LockedRows):
     connection: Connection | None = field(default=None, kw_only=True)
     is_over: bool = field(default=False, kw_only=True)
     _said_at_ms: int = field(default_factory=_CLOCK.elapsed_ms, kw_only=True)
+    _thread: int = field(default_factory=get_ident, kw_only=True)
 
     def at_work(self) -> None:
+        if self.connection is None or self.is_over or get_ident() != self._thread:
+            return  # nobody waits; or files are opened by others for it
         now_ms = _CLOCK.elapsed_ms()
-        if self.connection is None or now_ms - self._said_at_ms < _SILENT_MS:
+        if now_ms - self._said_at_ms < _SILENT_MS:
             return
         with suppress(SQLAlchemyError):  # the next request tells
             self.connection.exec_driver_sql("SELECT 1")

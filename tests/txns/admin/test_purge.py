@@ -536,10 +536,10 @@ def test_a_greatest_age_that_is_raised_before_the_claim_stands_counts(lake, drop
     slow, before = lake.open(Wrapped(lake.another_catalog())), _of(lake)
     append, raised = slow.parts.log.append, []
 
-    def late(head, entries):
+    def late(head, entries, *also, **options):
         if not raised:
             raised.append(lake.open().change_settings(max_age_ms=10 * AGE_MS))
-        return append(head, entries)
+        return append(head, entries, *also, **options)
 
     slow.parts.log.append = late
     with pytest.raises(Unsupported, match="the drop is too young"):

@@ -308,7 +308,7 @@ def test_a_tidy_whose_files_cannot_be_noted_for_removal(lake, catalog, monkeypat
 
     def swap(real):
         answer = real()
-        monkeypatch.setattr(lake.clock, "now_ms", stopped)
+        monkeypatch.setattr(lake.clock, "elapsed_ms", stopped)
         return answer
 
     def stopped():

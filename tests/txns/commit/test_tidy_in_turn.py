@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from contextlib import suppress
+from itertools import pairwise
+
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import event
 
 from tests.txns.commit.test_ahead import together
 from tests.txns.commit.test_atomic import append
-from tests.txns.lake import rows
+from tests.txns.lake import MovedFiles, SteppingClock, rows
+from tests.txns.log_files import files as log_files
 from txns._admin.invariants import check_all
 from txns._commit import tidy
 from txns._commit.outstanding import AppliedTo
+from txns._commit.tidy import Tidier
+from txns._iceberg import sql_rows
+from txns._iceberg.locked_rows import LockedRows
 from txns._log.archive import Archive
 from txns._log.swap import Outcome, Swap
 
@@ -54,9 +65,15 @@ def test_a_commit_tidies_in_its_own_swap(lake, atomic):
     assert [] == check_all(atomic.parts).violations
 
 
-@pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.NOT_SENT, Outcome.MAYBE])
-def test_a_swap_that_is_not_won_has_not_tidied(lake, atomic, monkeypatch, outcome):
-    """The next attempt tidies anew; of the first one nothing is left once a head tells."""
+@pytest.mark.parametrize(
+    ("outcome", "standing"), [(Outcome.LOST, 5), (Outcome.NOT_SENT, 5), (Outcome.MAYBE, 2)]
+)
+def test_a_swap_that_is_not_won_has_not_tidied(lake, atomic, monkeypatch, outcome, standing):
+    """
+    Of the first attempt nothing is left once a head tells.
+
+    The next one tidies anew, unless nothing was sent of that: a tidy may be why.
+    """
     a = lake.table("a")
     for number in range(3):
         append(atomic, number, to=(a,))
@@ -69,9 +86,10 @@ def test_a_swap_that_is_not_won_has_not_tidied(lake, atomic, monkeypatch, outcom
     monkeypatch.setattr(atomic.parts.log, "replace", replaced)
     append(atomic, 3, to=(a,))
     assert 2 == len(swaps)
-    assert 2 == len(lake.standing())
+    assert standing == len(lake.standing())
     for number in range(4, 8):
         append(atomic, number, to=(a,))
+    assert 4 > len(lake.standing())
     assert list(range(8)) == lake.plain_ids(a)
     assert [] == check_all(atomic.parts).violations
 
@@ -83,6 +101,139 @@ def test_a_tidy_that_fails_holds_up_no_commit(lake, atomic, monkeypatch):
         append(atomic, number, to=(a,))
     assert 7 == len(lake.standing())
     assert list(range(6)) == lake.plain_ids(a)
+
+
+def test_a_tidy_that_ends_the_transaction_of_its_swap_holds_up_no_commit(lake, atomic, monkeypatch):
+    """
+    Its files are written under the lock.
+
+    1. Storage is so slow that the database ends the transaction: nothing was sent.
+    2. The next attempt goes without a tidy, and so do the commits after it, for a while.
+    """
+    a = lake.table("a")
+    written, prepare, ended = Tidier._written, LockedRows.prepare, []
+
+    def slowly(self, head, *others):
+        ended.append(head.rows)
+        return written(self, head, *others)
+
+    def prepared(rows):
+        if any(each is rows for each in ended):
+            raise OSError("the connection is lost")
+        prepare(rows)
+
+    monkeypatch.setattr(Tidier, "_written", slowly)
+    monkeypatch.setattr(LockedRows, "prepare", prepared)
+    before = log_files(lake)
+    for number in range(7):
+        append(atomic, number, to=(a,))
+    assert list(range(7)) == lake.plain_ids(a)
+    assert 1 == len(ended)
+    assert before == log_files(lake)
+
+
+def test_who_could_not_be_sent_goes_without_a_tidy(lake, monkeypatch):
+    """Also a group of more entries than may stand in a head."""
+    a, b = lake.table("a"), lake.table("b")
+    atomic = lake.open(apply="atomic", tidy_after=1)
+    first, second = (atomic.begin(isolation="snapshot") for _ in range(2))
+    first.load_table(a).append(rows(1))
+    second.load_table(b).append(rows(2))
+    real, sent = LockedRows.prepare, []
+
+    def prepared(rows):
+        sent.append(rows)
+        if len(sent) == 1:
+            raise OSError("the connection is lost")
+        real(rows)
+
+    monkeypatch.setattr(LockedRows, "prepare", prepared)
+    together(atomic, monkeypatch, first, second)
+    assert 4 == len(lake.standing())
+
+
+def test_what_a_tidy_has_left_is_looked_for_when_nobody_waits(lake, atomic, monkeypatch):
+    """An archive of years has many manifests, which are not read under the lock for that."""
+    a = lake.table("a")
+    real, ended = tidy.dropped, []
+
+    def dropped(head, *others):
+        ended.append(head.rows.is_over)
+        return real(head, *others)
+
+    monkeypatch.setattr(tidy, "dropped", dropped)
+    for number in range(4):
+        append(atomic, number, to=(a,))
+    assert [True] == ended
+
+
+def test_a_tidy_says_with_its_files_that_work_goes_on(lake, atomic, monkeypatch):
+    """The database ends the transaction of who says nothing for 8 s, however slow storage is."""
+    a, clock, said = lake.table("a"), SteppingClock(), []
+    for number in range(40):
+        append(atomic, number, to=(a,))
+    opened = MovedFiles.new_input
+
+    def slowly(self, location):
+        if "/commits/" in location and threading.current_thread() is threading.main_thread():
+            clock.ahead_ms += 1_900  # those of other threads are opened at once
+        return opened(self, location)
+
+    def note(_conn, _cursor, statement, *_):
+        said.append((clock.elapsed_ms(), statement))
+
+    monkeypatch.setattr(sql_rows, "_CLOCK", clock)
+    monkeypatch.setattr(MovedFiles, "new_input", slowly)
+    event.listen(lake.catalog.engine, "before_cursor_execute", note)
+    for number in range(40, 50):
+        append(atomic, number, to=(a,))
+    event.remove(lake.catalog.engine, "before_cursor_execute", note)
+    silent = [
+        later - earlier
+        for (earlier, what), (later, _) in pairwise(said)
+        if what not in {"COMMIT", "ROLLBACK"}
+    ]
+    assert 8_000 > max(silent)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_who_is_stopped_while_it_tidies_leaves_nothing(lake, atomic, monkeypatch, error):
+    """The thread is that of a commit, which its user may interrupt."""
+    a = lake.table("a")
+    for number in range(3):
+        append(atomic, number, to=(a,))
+    real, before = tidy._rewritten, log_files(lake)
+
+    def stopped(*args):
+        real(*args)
+        raise error
+
+    monkeypatch.setattr(tidy, "_rewritten", stopped)
+    with suppress(KeyboardInterrupt):
+        append(atomic, 3, to=(a,))
+    assert before == log_files(lake)
+
+
+def test_a_tidy_whose_rows_were_taken_back_has_not_been_one(lake, atomic):
+    """
+    Who has a transaction of the database open sees what nobody else will.
+
+    1. Somebody reads the catalog's database, so a tidy's COMMIT fails, and SQLite leaves its
+       transaction open. 2. The tidier asks for the log. 3. The transaction is taken back.
+    """
+    a = lake.table("a")
+    append(atomic, 1, to=(a,))
+    uri = lake.catalog.properties["uri"].removesuffix("?timeout=30") + "?timeout=0.1"
+    catalog = SqlCatalog("lake", **{**lake.catalog.properties, "uri": uri})
+    handle = lake.open(catalog, apply="atomic")
+    with sqlite3.connect(lake.folder / "catalog.db") as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM iceberg_tables").fetchone()
+        assert 0 == handle.tidy()
+    reader.close()
+    assert lake.catalog.load_table("txns.commits").metadata == handle.parts.log.load().metadata
+    append(handle, 2, to=(a,))
+    assert [1, 2] == lake.plain_ids(a)
 
 
 def test_entries_that_come_in_twos_are_tidied(lake, atomic, monkeypatch):
