@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")
+_CONFLICTS = ("file", "table")
+FILE, TABLE = _CONFLICTS
 AUTO = "auto"
 ATOMIC = "atomic"
 _APPLY = (AUTO, ATOMIC, INLINE, NEXT)
@@ -34,6 +36,7 @@ class Config:
         register: Which tables come under care by themselves: `created`, `all` that a
             transaction writes, or `none`.
         isolation: The level of explicit transactions.
+        conflicts: Whether two transactions clash where they meet in a `file`, or in a `table`.
         apply: When a committed transaction is applied: by the swap that commits it (`atomic`,
             with catalogs in a SQL database), `inline` by the committer, or by the
             `next` writer, which the log has to allow; `auto` for `atomic` where the catalog can and
@@ -50,6 +53,7 @@ class Config:
     commit_table: Identifier
     register: str
     isolation: Isolation
+    conflicts: str
     apply: str
     tidy_after: int
     max_age_ms: int | None
@@ -63,6 +67,7 @@ class Config:
         commit_table: str | Identifier = "txns.commits",
         register: str = "created",
         isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
+        conflicts: str = FILE,
         apply: str = AUTO,
         tidy_after: int = 32,
         max_age_s: int | None = None,
@@ -78,6 +83,7 @@ class Config:
         """
         _choice("register", register, _REGISTER)
         _choice("apply", apply, _APPLY)
+        check_conflicts(conflicts)
         numbers = {
             "tidy_after": tidy_after,
             "max_age_s": max_age_s,
@@ -102,6 +108,7 @@ class Config:
             commit_table=table,
             register=register,
             isolation=Isolation.parse(isolation),
+            conflicts=conflicts,
             apply=apply,
             tidy_after=tidy_after,
             max_age_ms=None if max_age_s is None else 1000 * max_age_s,
@@ -128,6 +135,17 @@ class Config:
         if self.apply == NEXT and log.apply == INLINE:
             found.append(f"apply is {NEXT}, the log's {INLINE}")
         return found
+
+
+def check_conflicts(value: str) -> str:
+    """
+    Give what decides whether two transactions clash, as a user writes it.
+
+    Raises:
+        InvalidUsage: 42000, it is neither `file` nor `table`.
+    """
+    _choice("conflicts", value, _CONFLICTS)
+    return value
 
 
 def _choice(name: str, value: str, known: tuple[str, ...]) -> None:

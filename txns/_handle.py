@@ -18,6 +18,7 @@ from txns._catalog.beginning import Beginnings
 from txns._catalog.changefeed import Delivery, subscribe
 from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
+from txns._config import check_conflicts
 from txns._identifier import parts_of
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
@@ -61,6 +62,7 @@ class Handle:
         *,
         txn_id: str | None = None,
         isolation: str | Isolation | None = None,
+        conflicts: str | None = None,
         read_only: bool = False,
         as_of: int | None = None,
         basis: int | None = None,
@@ -75,6 +77,8 @@ class Handle:
                 with `Transaction.committed`, and what is staged in it is thrown away. A conflict
                 of its commit is one of every try under it that began before.
             isolation: `SNAPSHOT`, `SERIALIZABLE` or `STRICT SERIALIZABLE`.
+            conflicts: `file` or `table`: in what two transactions have to meet to clash; the
+                handle's where it is not given.
             read_only: Refuse writes.
             as_of: What to read at, in ms; the upper where it is not given.
             basis: What must have been seen at least, in ms.
@@ -104,6 +108,7 @@ class Handle:
             txn_id=txn_id or clock.new_txn_id(),
             fresh_id=txn_id is None,
             isolation=self._isolation(isolation, as_of),
+            conflicts=check_conflicts(conflicts or self._parts.config.conflicts),
             read_only=read_only,
             read_ts=read_ts,
             born_ms=clock.now_ms(),

@@ -27,6 +27,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     commit_table: str | Identifier = "txns.commits",
     register: str = "created",
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
+    conflicts: str = "file",
     apply: str = "auto",
     tidy_after: int = 32,
     max_age_s: int | None = None,
@@ -44,6 +45,8 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         register: Which tables come under care by themselves: `created` through the handle,
             `all` that a transaction touches, or `none`.
         isolation: The level of transactions that do not name one.
+        conflicts: `file`: two transactions clash where they meet in a file, or in what one has
+            read and the other has written; `table`: where they meet in a table.
         apply: `atomic`: one transaction of the catalog's database moves the log and its tables;
             `inline`: whoever commits carries the changes over; `next`: the next writer, where the
             log is set to that. `auto` is `atomic` where tables are rows of one PostgreSQL database,
@@ -68,6 +71,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         commit_table=commit_table,
         register=register,
         isolation=isolation,
+        conflicts=conflicts,
         apply=apply,
         tidy_after=tidy_after,
         max_age_s=max_age_s,

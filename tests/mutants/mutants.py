@@ -216,8 +216,8 @@ MUTANTS = (
     Mutant(
         "python-read-and-appended",
         Part.PYTHON,
-        "if names & reads.tables.keys() and not _is_same_rows(entry, change):",
-        "if not names:",
+        "if not filters or _is_same_rows(entry, change):",
+        "if filters or _is_same_rows(entry, change):",
         "rows made of what was read conflict with a write of it, at every level",
         "tests/**/test_isolation.py::test_what_is_read_and_appended_to",
     ),

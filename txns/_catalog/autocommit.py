@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.head import Head
+    from txns._stage.read_set import RowFilter
     from txns._table.loaded import Loaded
 
 _LOG = logger(__name__)
@@ -62,7 +63,7 @@ _TRIES = 50
 _BACK_OFF_MS = 5
 
 
-def _ignore_read(_row_filter: str) -> None:
+def _ignore_read(_row_filter: RowFilter) -> None:
     """A single operation validates what it reads by pyiceberg's own means."""
 
 

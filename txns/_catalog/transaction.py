@@ -13,10 +13,12 @@ from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
+from txns._catalog.early_doom import EarlyDoom
 from txns._catalog.outcome import Committed, State
 from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
+from txns._config import FILE
 from txns._identifier import dotted_name, folded, namespace_of
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.settings import INLINE
@@ -68,6 +70,8 @@ class Transaction(TxnCatalog):
         self.state = State.ACTIVE
         self.committed: Committed | None = None
         """What became of it; set from the start where its id had committed before."""
+        self._lock = threading.RLock()
+        self._doom = EarlyDoom(parts, self._lock, self._undecided)
         self._write_set = WriteSet(
             parts.tables,
             head,
@@ -75,12 +79,13 @@ class Transaction(TxnCatalog):
             self.reads,
             places=parts.places,
             expiry=parts.kept_by_expiry,
+            before_read=self._doom.before_read,
+            before_write=self._doom.before_write,
             take_care=self._take_care if parts.config.register == "all" else None,
         )
         self._savepoints = Savepoints()
         self._attempts = Attempts()
         self._leftovers = Leftovers()
-        self._lock = threading.RLock()
 
     def _take_care(self, table: Identifier) -> Head:
         self._parts.registrar.register(table)
@@ -127,6 +132,7 @@ class Transaction(TxnCatalog):
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
+            self._doom.before_read()
             return self._write_set.table(name, self, self._stage_append)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
@@ -322,8 +328,7 @@ class Transaction(TxnCatalog):
                 self.state = State.COMMITTED
                 return self.committed
             self._check_active()
-            writes = self._write_set.writes()
-            if not writes:
+            if not self._write_set.writes():
                 self.state = State.COMMITTED
                 self._write_set.delete_passing()
                 self._parts.committer.metrics.count(Count.COMMITTED)
@@ -332,7 +337,7 @@ class Transaction(TxnCatalog):
                 )
                 return self.committed
             self.state = State.UNKNOWN  # until the answer is here: an interrupt deletes nothing
-            entry = self._append(writes, ts)
+            entry = self._append(ts)
             self.state = State.COMMITTED
             self.committed = Committed.of(entry, self._parts)
             self._write_set.delete_passing()
@@ -344,23 +349,31 @@ class Transaction(TxnCatalog):
         origin = Origin.FRESH if options.fresh_id else Origin.CALLERS
         return Key(options.txn_id, since_ts, origin, ts, self._attempts)
 
-    def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
+    def _request(self, ts: int | None = None) -> CommitRequest:
         options = self.options
-        request = CommitRequest(
+        return CommitRequest(
             kind=Kind.COMMIT,
             key=self._key(ts),
             read_ts=options.read_ts,
             born_ms=options.born_ms,
-            writes=writes,
+            writes=self._write_set.writes(),
             isolation=options.isolation,
             reads=self.reads,
+            by_file=options.conflicts == FILE,
             comment=self.comment,
             leftovers=self._leftovers,
         )
+
+    def _undecided(self) -> CommitRequest | None:
+        """Give what it would commit, where it may still: an attempt of its own may land."""
+        over = self.state is not State.ACTIVE or self.committed is not None
+        return None if over or self._attempts.stood_on is not None else self._request()
+
+    def _append(self, ts: int | None) -> Entry:
         try:
             if self._attempts.stood_on is None:  # or an earlier one might commit all the same
-                self._parts.rehearsal.lose(options.txn_id)
-            return self._parts.committer.commit(request)
+                self._parts.rehearsal.lose(self.txn_id)
+            return self._parts.committer.commit(self._request(ts))
         except CommitStateUnknown:
             raise  # it may have committed: nothing is deleted
         except Exception as error:

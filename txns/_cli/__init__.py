@@ -19,6 +19,7 @@ from txns._cli.status import status
 from txns._cli.timeline import log, show
 from txns._cli.upgrade import upgrade
 from txns._cli.upkeep import advance, apply, off, on, tidy, wait
+from txns._cli.verify_isolation import verify_isolation
 
 __all__ = ["main"]
 
@@ -50,6 +51,7 @@ main = TxnsGroup(
         status,
         tidy,
         upgrade,
+        verify_isolation,
         wait,
     ],
 )

@@ -31,6 +31,7 @@ class CommitRequest:
         writes: What was staged, by table; at least one.
         isolation: What is validated.
         reads: What was read.
+        by_file: Whether only what meets in files clashes, and not all of one table.
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
         judge: Raises what forbids it as of a state that it is validated against.
@@ -44,6 +45,7 @@ class CommitRequest:
     writes: Mapping[Identifier, StagedTable]
     isolation: Isolation = Isolation.SNAPSHOT
     reads: ReadSet = field(default_factory=ReadSet)
+    by_file: bool = False
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
     judge: Callable[[LogState], object] | None = None

@@ -81,6 +81,18 @@ class Committer:
         with about(txn=request.key.txn_id):
             return self._counted(request) if request.kind is Kind.COMMIT else self._commit(request)
 
+    def check_standing(self, request: CommitRequest) -> None:
+        """
+        Look whether a transaction can still commit, as the log is now.
+
+        Raises:
+            Conflict: It never will.
+            Exception: Of the catalog or the storage: nobody knows.
+        """
+        head = self._log.load()
+        if head.upper > request.read_ts:
+            self._validation.newer(request, head.state, head)
+
     def _counted(self, request: CommitRequest) -> Entry:
         self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)
         try:

@@ -1,8 +1,9 @@
 """
-Validates a transaction once, from its `read_ts` to the head, at the level of tables.
+Validates a transaction once, from its `read_ts` to the head.
 
 Never statement by statement: replaying the checks of single operations loses updates
-(schedule 13 of the protocol's races). Docs/isolation.md. Pure.
+(schedule 13 of the protocol's races). Docs/isolation.md. Pure at the level of tables; where files
+tell whether two really clash, they are asked (`file_conflicts`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from txns.errors import Conflict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from txns._commit.file_conflicts import FileConflicts
     from txns._identifier import Identifier
     from txns._stage.read_set import ReadSet
     from txns._stage.staged_table import StagedTable
@@ -24,12 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConflictChecker:
-    """What one transaction read and wrote, to be held against others."""
+    """
+    What one transaction read and wrote, to be held against others.
+
+    Attributes:
+        txn_id: The transaction.
+        isolation: What is validated.
+        reads: What it read.
+        writes: What it staged.
+        files: Tells clashes from meetings in one table; None where tables alone count.
+    """
 
     txn_id: str
     isolation: Isolation
     reads: ReadSet
     writes: Mapping[Identifier, StagedTable]
+    files: FileConflicts | None = None
 
     def validate(self, newer: Sequence[Entry]) -> None:
         """
@@ -58,7 +70,7 @@ class ConflictChecker:
         """Say why a committed change clashes with the transaction; None when it does not."""
         write = self.writes.get(change.table) or self._write_of(change.uuid)
         if write is None:
-            reason = _unwritten_clash(entry, change, self.reads)
+            reason = self._unwritten_clash(entry, change)
         else:
             reason = self._write_clash(write, entry, change)
         if reason:
@@ -80,9 +92,30 @@ class ConflictChecker:
         names = self.reads.known_as(change.table, change.uuid)
         if change.operation is Operation.DROP and names & self.reads.present:
             return "a table that it found was dropped"
-        if names & self.reads.tables.keys() and not _is_same_rows(entry, change):
-            return f"a table that it read was written (filter {self.reads.filter_of(names)})"
-        return None
+        return self._rows_clash("a table that it read was written", entry, change)
+
+    def _rows_clash(self, words: str, entry: Entry, change: Change) -> str | None:
+        """Hold what was read of a table against an entry; say what was met, after some words."""
+        names = self.reads.known_as(change.table, change.uuid)
+        filters = self.reads.filters_of(names)
+        if not filters or _is_same_rows(entry, change):
+            return None
+        met = f"filter {' or '.join(map(str, filters))}"
+        if self._goes_by_files(entry, change):
+            assert self.files is not None
+            met_file = self.files.met(entry, change)
+            if met_file is None:
+                return None
+            met = met_file
+        return f"{words} ({met})"
+
+    def _goes_by_files(self, entry: Entry, change: Change) -> bool:
+        """Whether files tell what an entry has done to a table: it has no other shape since."""
+        return (
+            self.files is not None
+            and entry.kind in {Kind.COMMIT, Kind.ADOPT}
+            and change.operation in _OF_FILES
+        )
 
     def _write_of(self, uuid: str) -> StagedTable | None:
         """Give what it wrote of a table under another name, or the same in other letters."""
@@ -94,30 +127,33 @@ class ConflictChecker:
             return "a table that it wrote was taken out of care or repaired"
         if entry.kind is Kind.REGISTER and change.to_snapshot_id == write.base.current_snapshot_id:
             return None  # it came under care for this very transaction
-        if change.table not in self.writes:
-            return "a table that it wrote was renamed and written"
-        if write.create:
-            return "a table that it creates was created"
-        if self.reads.wrote_by_rows(change.table, change.uuid) or not write.append_only:
-            return "a table that it wrote over was written"
-        return _append_clash(entry, change, self.reads)
+        if change.table not in self.writes or write.create:
+            done = "creates was created" if write.create else "wrote was renamed and written"
+            return f"a table that it {done}"
+        by_rows = self.reads.wrote_by_rows(change.table, change.uuid)
+        if not by_rows and write.append_only:
+            return self._append_clash(entry, change)
+        words = "a table that it wrote over was written"
+        if by_rows and write.changes_only_files and self._goes_by_files(entry, change):
+            return self._rows_clash(words, entry, change)  # its own files restaging looks at
+        return words
+
+    def _append_clash(self, entry: Entry, change: Change) -> str | None:
+        if change.operation in {Operation.CREATE, Operation.DROP}:
+            return "a table that it appended to was created or dropped"
+        # Rows made from what was there: the update that is lost is of all that it has read.
+        words = "a table that it read and appended to was written"
+        return self._rows_clash(words, entry, change)
+
+    def _unwritten_clash(self, entry: Entry, change: Change) -> str | None:
+        """Hold what found nothing to change against others: it has looked all the same."""
+        if not self.reads.wrote_by_rows(change.table, change.uuid):
+            return None
+        words = "a table that it found nothing to change in was written"
+        return self._rows_clash(words, entry, change)
 
 
-def _unwritten_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
-    """Hold against others what found nothing to change: it has looked at the table all the same."""
-    if reads.wrote_by_rows(change.table, change.uuid) and not _is_same_rows(entry, change):
-        return "a table that it found nothing to change in was written"
-    return None
-
-
-def _append_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
-    if change.operation in {Operation.CREATE, Operation.DROP}:
-        return "a table that it appended to was created or dropped"
-    # Rows that were made from what was there: the update that is lost is of the table as a whole.
-    names = reads.known_as(change.table, change.uuid)
-    if names & reads.tables.keys() and not _is_same_rows(entry, change):
-        return f"a table that it read and appended to was written (filter {reads.filter_of(names)})"
-    return None
+_OF_FILES = {Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE}
 
 
 def _is_same_rows(entry: Entry, change: Change) -> bool:

@@ -7,11 +7,13 @@ What was staged is validated, what has moved is restaged, and the entry is made,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._commit.conflict import ConflictChecker
+from txns._commit.file_conflicts import FileConflicts
 from txns._iceberg import places
 from txns._identifier import dotted_name
 from txns._log import limits, permitted
@@ -19,6 +21,7 @@ from txns._log import payload as _payload
 from txns._log.change import Change, Operation
 from txns._log.entry import NO_PAYLOAD, THIS_ENGINE, Entry, Kind, LoggedChange
 from txns._stage import change_builder, restage
+from txns._stage.restage_as_one import restage_as_one
 from txns._table import replay
 from txns.errors import NOBODY, TOO_OLD, Conflict, InvalidUsage, TxnsError, Unsupported
 
@@ -125,25 +128,55 @@ class Validation:
         entries that never landed.
         """
         writes = dict(request.writes)
-        newer = self._timeline.above(state, request.read_ts)
-        checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
-        checker.validate(newer)
-        moved = {change.table: entry.winner for entry in newer for change in entry.changes}
-        standing = {entry.commit_ts for entry in state.entries}
+        newer = self.newer(request, state, head)
         at = replace(head, state=state)
+        moved: dict[Identifier, dict[str, Winner]] = {}
+        for entry in newer:
+            for change in entry.changes:
+                moved.setdefault(change.table, {})[entry.txn_id] = entry.winner
+        standing = {entry.commit_ts for entry in state.entries}
         for table, staged in request.writes.items():
             if table in moved or not staged.stands_on_unapplied <= standing:
-                winner = moved.get(table, NOBODY)
-                writes[table] = self._restaged(request, at, staged, winner)
+                writes[table] = self._restaged(request, at, staged, moved.get(table, {}))
         return writes
+
+    def newer(self, request: CommitRequest, state: LogState, head: Head) -> list[Entry]:
+        """
+        Give the entries above what a transaction has read: none of them clashes with it.
+
+        Raises:
+            Conflict: One does.
+        """
+        newer = self._timeline.above(state, request.read_ts)
+        files = FileConflicts(request.reads, partial(self._table_at, replace(head, state=state)))
+        checker = ConflictChecker(
+            request.key.txn_id,
+            request.isolation,
+            request.reads,
+            request.writes,
+            files if request.by_file else None,
+        )
+        checker.validate(newer)
+        return newer
 
     def _restaged(
         self,
         request: CommitRequest,
         head: Head,
         staged: StagedTable,
-        winner: Winner,
+        winners: Mapping[str, Winner],
     ) -> StagedTable:
+        """
+        Make again on a head's state of its table what was staged, where that can be.
+
+        Args:
+            request: What is to be committed.
+            head: Which the swap is to replace.
+            staged: What was staged.
+            winners: Who has written the table since, by their ids, in order; none where a record
+                was made void.
+        """
+        winner = [NOBODY, *winners.values()][-1]
         table, txn_id = staged.identifier, request.key.txn_id
         try:
             loaded = self._standing(staged, head)
@@ -159,7 +192,9 @@ class Validation:
         if newer.current_snapshot_id == staged.base.current_snapshot_id:
             return staged
         # What it adopts may have been adopted since, or stand on a branch of its own now.
-        if not staged.append_only or request.kind is Kind.ADOPT:
+        appends = staged.append_only and request.kind is not Kind.ADOPT
+        by_file = request.by_file and winner.txn_id and staged.changes_only_files
+        if not (appends or by_file):
             raise Conflict(
                 "a table that it wrote was written" if winner.txn_id else _VOID,
                 table=table,
@@ -168,27 +203,27 @@ class Validation:
                 least_ts=head.upper,
             )
         self._places.refuse_to_write(loaded)
-        restaged = restage.restage(
-            staged,
-            newer,
-            self._clock,
-            txn_id=txn_id,
-            winner=winner,
-            least_ts=head.upper,
+        again = (
+            partial(restage.restage, staged, newer, self._clock)
+            if appends
+            else partial(restage_as_one, staged, newer, self._clock, winners=winners)
         )
+        restaged = again(txn_id=txn_id, winner=winner, least_ts=head.upper)
         request.leftovers.restaged(restaged)
         return restaged
 
     def _standing(self, staged: StagedTable, head: Head) -> Loaded:
         """Give a table as a head has it; under a lock with what the swap makes of it so far."""
         table = staged.identifier
-        if head.rows and head.rows.has(table):
-            loaded = self._tables.live(table, head.rows.load_table(table), head)
-        else:
-            loaded = self._tables.load(table, head, head.upper)
+        loaded = self._table_at(head, table)
         if loaded.metadata.table_uuid != staged.base.table_uuid:  # somebody has taken its name
             raise NoSuchTableError(f"Table does not exist: {dotted_name(table)}")
         return loaded
+
+    def _table_at(self, head: Head, table: Identifier) -> Loaded:
+        if head.rows and head.rows.has(table):
+            return self._tables.live(table, head.rows.load_table(table), head)
+        return self._tables.load(table, head, head.upper)
 
     def _entry(
         self,

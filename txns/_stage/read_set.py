@@ -9,12 +9,40 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyiceberg.expressions import AlwaysTrue
+
+from txns._iceberg.filter_words import words
 from txns._identifier import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table.metadata import TableMetadata
+
     from txns._identifier import Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """
+    Which rows of a table were read.
+
+    Attributes:
+        expression: They match it; its columns are names.
+        case_sensitive: Whether the letters of those names count.
+    """
+
+    expression: BooleanExpression
+    case_sensitive: bool = True
+
+    def __str__(self) -> str:
+        """Give it in words; `true` for all rows."""
+        return words(self.expression)
+
+
+EVERYTHING = RowFilter(AlwaysTrue())
+"""All rows, and whatever tells of them."""
 
 
 @dataclass
@@ -23,7 +51,7 @@ class ReadSet:
     What was seen. It only grows, also when the transaction goes back to a savepoint.
 
     Attributes:
-        tables: The filters under which a table was read, for messages.
+        tables: The filters under which a table was read.
         present: Names that were looked for and found.
         absent: Names that were looked for and not found.
         listed: Namespaces whose tables were listed.
@@ -33,31 +61,35 @@ class ReadSet:
             loaded, where there was any.
         names: The names under which each table was loaded, by its uuid: somebody else may write
             it under another one.
+        bases: Each table by its uuid, as it was loaded first.
         unprotected: What the protocol does not protect, by the name people know it by.
     """
 
-    tables: dict[Identifier, list[str]] = field(default_factory=dict)
+    tables: dict[Identifier, list[RowFilter]] = field(default_factory=dict)
     present: set[Identifier] = field(default_factory=set)
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
     conditional: set[Identifier] = field(default_factory=set)
     outstanding: dict[Identifier, frozenset[int]] = field(default_factory=dict)
     names: dict[str, set[Identifier]] = field(default_factory=dict)
+    bases: dict[str, TableMetadata] = field(default_factory=dict)
     unprotected: set[str] = field(default_factory=set)
 
-    def load(self, table: Identifier, uuid: str, outstanding: frozenset[int]) -> None:
+    def load(self, table: Identifier, base: TableMetadata, outstanding: frozenset[int]) -> None:
         """Note how a table was loaded; it may have been loaded under other names."""
+        uuid = str(base.table_uuid)
         self.names.setdefault(uuid, set()).add(table)
+        self.bases.setdefault(uuid, base)
         if outstanding:
             self.outstanding[table] = outstanding
 
-    def read(self, table: Identifier, row_filter: str = "true") -> None:
+    def read(self, table: Identifier, row_filter: RowFilter = EVERYTHING) -> None:
         """Note that rows of a table were read."""
         filters = self.tables.setdefault(table, [])
         if row_filter not in filters:
             filters.append(row_filter)
 
-    def write_by_rows(self, table: Identifier, row_filter: str = "true") -> None:
+    def write_by_rows(self, table: Identifier, row_filter: RowFilter = EVERYTHING) -> None:
         """Note a write that depends on a table's rows, if only on there being none."""
         self.read(table, row_filter)
         self.conditional.add(table)
@@ -70,10 +102,10 @@ class ReadSet:
         """Give the names under which a table of another entry may have been noted here."""
         return {table, *self.names.get(uuid, ())}
 
-    def filter_of(self, names: set[Identifier]) -> str:
-        """Give the filters under which a table was read, in words; empty where it was not."""
+    def filters_of(self, names: set[Identifier]) -> list[RowFilter]:
+        """Give the filters under which a table was read; none where it was not."""
         filters = [each for name in sorted(names) for each in self.tables.get(name, [])]
-        return "true" if "true" in filters else " or ".join(filters)
+        return [EVERYTHING] if EVERYTHING in filters else filters
 
     def left(self, standing: set[int]) -> Iterator[tuple[Identifier, str, int]]:
         """

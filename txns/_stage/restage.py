@@ -59,14 +59,7 @@ def restage(
     Raises:
         Conflict: The table's schema, partition spec or uuid is another one now.
     """
-    base = staged.base
-    compatible = (
-        base.table_uuid == newer.table_uuid
-        and base.schema().as_struct() == newer.schema().as_struct()
-        and base.spec() == newer.spec()
-        and base.format_version == newer.format_version
-    )
-    if not compatible:
+    if not same_shape(staged.base, newer):
         raise Conflict(
             "the table that it appends to has another schema or partitioning now",
             table=staged.identifier,
@@ -79,6 +72,16 @@ def restage(
         _append(restaged, snapshot, staged.inheriting.get(snapshot.snapshot_id), clock)
     clear_manifest_cache()  # it would give the manifests their old sequence numbers back
     return restaged
+
+
+def same_shape(base: TableMetadata, newer: TableMetadata) -> bool:
+    """Whether files and filters of a table mean the same in a newer state of it."""
+    return (
+        base.table_uuid == newer.table_uuid
+        and base.schema().as_struct() == newer.schema().as_struct()
+        and base.spec() == newer.spec()
+        and base.format_version == newer.format_version
+    )
 
 
 def _append(

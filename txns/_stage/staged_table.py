@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from txns._table.loaded import Loaded
 
 
+_UNNUMBERED = 2
+"""Formats up to this one give rows no numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """
@@ -190,6 +194,30 @@ class StagedTable:
         depends on what the table held.
         """
         return self.changed and self.point.appended and self._on_main()
+
+    @property
+    def changes_only_files(self) -> bool:
+        """
+        Whether all it does is to add and remove data files on `main`.
+
+        Then it can be made again as one operation on a newer state (`restage_as_one`). A format
+        above 2 numbers rows, which only appends and single operations leave as they are.
+        """
+        return (
+            self.changed
+            and not self.create
+            and not self.recreates
+            and all(self._moves_files(update) for update in self.updates)
+            and not self.rolls_back
+            and self._on_main()
+            and (self.base.format_version <= _UNNUMBERED or len(self.snapshots()) == 1)
+        )
+
+    @staticmethod
+    def _moves_files(update: TableUpdate) -> bool:
+        if isinstance(update, SetSnapshotRefUpdate):
+            return update.ref_name == MAIN_BRANCH
+        return isinstance(update, AddSnapshotUpdate)
 
     @property
     def rolls_back(self) -> bool:

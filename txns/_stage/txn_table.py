@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.table import (
     ALWAYS_TRUE,
     Table,
     TableProperties,
     Transaction,
+    _parse_row_filter,
 )
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
@@ -21,11 +24,14 @@ from pyiceberg.utils.properties import property_as_bool
 from txns._iceberg.light_transaction import LightTransaction, LightUpdates
 from txns._identifier import dotted_name
 from txns._stage import data_files
+from txns._stage.noted_scan import NotedScan
+from txns._stage.read_set import EVERYTHING, RowFilter
 from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Iterator
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
@@ -43,16 +49,14 @@ if TYPE_CHECKING:
     from txns._iceberg.deletes import Deletes, Overwrites
     from txns._identifier import Identifier
 
-OnRead = Callable[[str], None]
-"""Told the filter of each read, in words."""
+OnRead = Callable[[RowFilter], None]
+"""Told the filter of each read."""
 
 OnWrite = Callable[["TableMetadata"], None]
 """Told what is to be written on, before any file is; refuses it."""
 
 AppendFiles = Callable[["list[DataFile]", "Mapping[str, str]"], None]
 """Stages an append of data files, with keys for the snapshot's summary."""
-
-EVERYTHING = "true"
 
 
 class TxnTable(Table):
@@ -164,17 +168,13 @@ class TxnTable(Table):
         files = data_files.written(metadata, df, self.io)
         self._append_files(files, snapshot_properties)
 
-    def scan(
-        self, row_filter: str | BooleanExpression = ALWAYS_TRUE, *args: Any, **kwargs: Any
-    ) -> DataScan:
+    def scan(self, *args: Any, **kwargs: Any) -> DataScan:
         """
         Scan the table; see pyiceberg's `Table.scan`.
 
         One of an explicit snapshot sees the same for ever: it is not in the read set.
         """
-        if _snapshot_id(*args, **kwargs) is None:
-            self._on_read(words(row_filter))
-        return super().scan(row_filter, *args, **kwargs)
+        return NotedScan.of(super().scan(*args, **kwargs), self._on_read)
 
     def incremental_append_scan(self, *args: Any, **kwargs: Any) -> Any:
         """Scan appended rows; see pyiceberg's `Table.incremental_append_scan`."""
@@ -271,12 +271,29 @@ class _NotingTransaction(LightTransaction):
         self._all_appends = table.appends
         self._appends: set[int] = set()
         self._conditional = False
+        self._filtered = False
+        """Whether an operation runs whose filter is noted: its producers read no more than that."""
 
-    def _note_conditional(self, row_filter: str) -> None:
+    @contextmanager
+    def _by_rows(self, row_filter: RowFilter) -> Iterator[None]:
+        """Note an operation that writes by what the table holds under a filter."""
+        self._note_conditional(row_filter)
+        before, self._filtered = self._filtered, True
+        try:
+            yield
+        finally:
+            self._filtered = before
+
+    def _note_conditional(self, row_filter: RowFilter) -> None:
         """Note a write by what the table holds; the appends that belong to it are none, then."""
         self._conditional = True
         self._all_appends -= self._appends
         self._on_conditional(row_filter)
+
+    def _note_producer(self) -> None:
+        """Note what a program removes file by file: nobody says by which rows it chose them."""
+        if not self._filtered:
+            self._note_conditional(EVERYTHING)
 
     def _note_append(self, snapshot_id: int) -> None:
         if not self._conditional:
@@ -288,26 +305,66 @@ class _NotingTransaction(LightTransaction):
         row_filter: str | BooleanExpression = ALWAYS_TRUE,
         case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
     ) -> DataScan:
-        self._on_read(words(row_filter))
-        return super()._scan(row_filter, case_sensitive)
+        expression = _parse_row_filter(row_filter)
+        self._on_read(RowFilter(expression, case_sensitive))
+        return super()._scan(expression, case_sensitive)
 
-    def delete(self, delete_filter: str | BooleanExpression, *args: Any, **kwargs: Any) -> None:
-        self._note_conditional(words(delete_filter))
-        super().delete(delete_filter, *args, **kwargs)
+    def delete(
+        self,
+        delete_filter: str | BooleanExpression,
+        snapshot_properties: dict[str, str] = EMPTY_DICT,
+        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        expression = _parse_row_filter(delete_filter)
+        with self._by_rows(RowFilter(expression, case_sensitive)):
+            super().delete(expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def overwrite(
         self,
         df: Any,
         overwrite_filter: BooleanExpression | str = ALWAYS_TRUE,
+        snapshot_properties: dict[str, str] = EMPTY_DICT,
+        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self._note_conditional(words(overwrite_filter))
-        super().overwrite(df, overwrite_filter, *args, **kwargs)
+        expression = _parse_row_filter(overwrite_filter)
+        with self._by_rows(RowFilter(expression, case_sensitive)):
+            super().overwrite(df, expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
-    def upsert(self, *args: Any, **kwargs: Any) -> Any:
-        self._note_conditional(EVERYTHING)
-        return super().upsert(*args, **kwargs)
+    def upsert(
+        self,
+        df: pa.Table,
+        join_cols: list[str] | None = None,
+        when_matched_update_all: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+        when_not_matched_insert_all: bool = True,  # noqa: FBT001, FBT002 -- the same
+        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- the same
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        given = (when_matched_update_all, when_not_matched_insert_all, case_sensitive, *args)
+        with self._by_rows(self._keys_of(df, join_cols, case_sensitive=case_sensitive)):
+            return super().upsert(df, join_cols, *given, **kwargs)
+
+    def _keys_of(
+        self,
+        df: pa.Table,
+        join_cols: list[str] | None,
+        case_sensitive: bool,  # noqa: FBT001
+    ) -> RowFilter:
+        """Give a filter that every row matches which an upsert looks for."""
+        schema = self.table_metadata.schema()
+        known = [schema.find_column_name(field_id) for field_id in schema.identifier_field_ids]
+        names = join_cols or [name for name in known if name is not None]
+        if not names or not {*names} <= {*df.column_names} or not df.num_rows:
+            return EVERYTHING  # pyiceberg says what is wrong with it
+        try:
+            columns = [_values_within(name, df[name]) for name in names]
+        except (TypeError, ValueError):  # of what no literal is made
+            return EVERYTHING
+        return RowFilter(And(AlwaysTrue(), *columns), case_sensitive)
 
     def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
         # It looks whether the table has the files already, unless it is told not to.
@@ -315,24 +372,39 @@ class _NotingTransaction(LightTransaction):
             self._on_read(EVERYTHING)
         super().add_files(file_paths, *args, **kwargs)
 
-    def dynamic_partition_overwrite(self, *args: Any, **kwargs: Any) -> None:
-        self._note_conditional(EVERYTHING)
-        super().dynamic_partition_overwrite(*args, **kwargs)
-
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
         plain = super().update_snapshot(*args, **kwargs)
-        return _NotingUpdates(plain, self._note_append, self._note_conditional)
+        return _NotingUpdates(plain, self._note_append, self._note_producer)
+
+
+_FEW = 200
+"""Up to so many values a file's statistics are held against each (pyiceberg's own limit)."""
+
+
+def _values_within(name: str, values: pa.ChunkedArray) -> BooleanExpression:
+    """Give a filter of one column that has some values: each of a few, or least and greatest."""
+    if values.null_count:
+        return AlwaysTrue()
+    known = pc.unique(values)
+    if len(known) <= _FEW:
+        return In(term=name, literals=known.to_pylist())
+    bounds = pc.min_max(values).as_py()
+    least = GreaterThanOrEqual(term=name, value=bounds["min"])
+    return And(least, LessThanOrEqual(term=name, value=bounds["max"]))
 
 
 class _NotingUpdates(LightUpdates):
     """pyiceberg's choice of snapshot producers, that notes which ones only append."""
 
     def __init__(
-        self, plain: UpdateSnapshot, on_append: Callable[[int], None], on_conditional: OnRead
+        self,
+        plain: UpdateSnapshot,
+        on_append: Callable[[int], None],
+        on_producer: Callable[[], None],
     ) -> None:
         super().__init__(plain)
         self._on_append = on_append
-        self._on_conditional = on_conditional
+        self._on_producer = on_producer
 
     def fast_append(self) -> Any:
         producer = super().fast_append()
@@ -345,32 +417,13 @@ class _NotingUpdates(LightUpdates):
         return producer
 
     def overwrite(self, commit_uuid: uuid.UUID | None = None) -> Overwrites:
-        self._on_conditional(EVERYTHING)
+        self._on_producer()
         return super().overwrite(commit_uuid)
 
     def delete(self) -> Deletes:
-        self._on_conditional(EVERYTHING)
+        self._on_producer()
         return super().delete()
 
 
 def _anywhere(_metadata: TableMetadata) -> None:
     """A table that the transaction itself has created stands where it may."""
-
-
-def _snapshot_id(
-    selected_fields: tuple[str, ...] = (),
-    case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
-    snapshot_id: int | None = None,
-    *others: Any,
-    **more: Any,
-) -> int | None:
-    """Give the snapshot that a scan asks for; the arguments are those of `Table.scan`."""
-    del selected_fields, case_sensitive, others, more
-    return snapshot_id
-
-
-def words(row_filter: str | BooleanExpression) -> str:
-    """Give a filter in words; `true` for none."""
-    if isinstance(row_filter, AlwaysTrue):
-        return EVERYTHING
-    return str(row_filter)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.entry import Isolation
     from txns._log.head import Head
-    from txns._stage.read_set import ReadSet
+    from txns._stage.read_set import ReadSet, RowFilter
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
     from txns._table.loaded import Loaded
@@ -48,6 +48,7 @@ class BeginOptions:
         txn_id: Its id: the idempotence key.
         fresh_id: Whether nobody else can know the id.
         isolation: What is validated at its commit.
+        conflicts: In what two transactions have to meet to clash: `file` or `table`.
         read_only: Whether writes are refused.
         read_ts: What every table is read at, in ms.
         born_ms: When it began, by the handle's clock.
@@ -56,6 +57,7 @@ class BeginOptions:
     txn_id: str
     fresh_id: bool
     isolation: Isolation
+    conflicts: str
     read_only: bool
     read_ts: int
     born_ms: int
@@ -73,6 +75,8 @@ class WriteSet:
         *,
         places: AllowedPlaces,
         expiry: Expiry,
+        before_read: Callable[[], None],
+        before_write: Callable[[], None],
         take_care: Callable[[Identifier], Head] | None,
     ) -> None:
         """
@@ -85,12 +89,16 @@ class WriteSet:
             reads: What it notes reads in.
             places: Where it may write.
             expiry: Takes from updates what running transactions forbid.
+            before_read: Called before rows are read.
+            before_write: Called before files are written.
             take_care: Registers a table that is touched first, and gives the head after that; None
                 where tables do not come under care by themselves.
         """
         self._tables = tables
         self._places = places
         self._expiry = expiry
+        self._before_read = before_read
+        self._before_write = before_write
         self._register = take_care
         self._head = head
         self.options = options
@@ -158,7 +166,7 @@ class WriteSet:
         self._loaded[identifier] = loaded
         seen = loaded.metadata
         outstanding = mark.above(seen, loaded.applied_ts) if loaded.registered else frozenset()
-        self._reads.load(identifier, str(seen.table_uuid), outstanding)
+        self._reads.load(identifier, seen, outstanding)
         return loaded
 
     def first_name(self, name: Identifier) -> Identifier:
@@ -216,13 +224,22 @@ class WriteSet:
             files,
             catalog,
             read_ts=self.options.read_ts,
-            on_read=partial(self._reads.read, name) if protected else _nothing,
+            on_read=partial(self._read, name) if protected else _nothing,
             on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
-            on_write=partial(self._places.refuse_to_write, loaded) if loaded else None,
+            on_write=partial(self._write, loaded),
             append_files=partial(append, name),
         )
         self.shared[name] = table
         return table
+
+    def _read(self, name: Identifier, row_filter: RowFilter) -> None:
+        self._before_read()
+        self._reads.read(name, row_filter)
+
+    def _write(self, loaded: Loaded | None, metadata: TableMetadata) -> None:
+        self._before_write()
+        if loaded is not None:  # what it has created itself stands where it may
+            self._places.refuse_to_write(loaded, metadata)
 
     def writable(self, name: Identifier) -> StagedTable:
         """Give the staged table to write to; refuse one that cannot be written."""
@@ -299,5 +316,5 @@ class WriteSet:
         return [*self._files.values(), *(staged.io for staged in self.staged.values())]
 
 
-def _nothing(_row_filter: str) -> None:
+def _nothing(_row_filter: RowFilter) -> None:
     """A table that nobody registered is read without protection."""

@@ -247,6 +247,7 @@ def test_an_abort_above_what_tables_show(lake):
     lake.clock.ahead_ms += _APART_MS
     handle = lake.open(lake.another_catalog())
     again = handle.begin(txn_id="mine")
+    ids(again.load_table("shop.c"))
     again.load_table("shop.c").delete("id == 1")
     handle.catalog().load_table("shop.c").append(rows(2))
     with pytest.raises(txns.Conflict):

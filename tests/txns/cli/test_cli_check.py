@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 import txns
-from tests.txns.lake import Lake, rows
+from tests.txns.lake import Lake, ids, rows
 from tests.txns.table.test_set_back import set_back
 from txns._admin.invariants import INVARIANTS, check_all
 from txns._cli.options import Lake as Opened
@@ -355,6 +355,7 @@ def test_i8_aborts_before_the_entry(shop, tidied):
     handle = shop.open()
     for _ in range(2):
         txn = handle.begin(txn_id="nightly")
+        ids(txn.load_table(A))
         txn.load_table(A).delete("id == 1")
         with shop.open().begin() as other:
             other.load_table(A).append(rows(3))

@@ -8,7 +8,7 @@ import pytest
 
 import txns
 from tests.txns.cli.printed import died, json_of
-from tests.txns.lake import rows
+from tests.txns.lake import ids, rows
 from txns._clock import SystemClock
 from txns._message import time_of
 
@@ -40,6 +40,7 @@ def test_log_of_one_table(cli):
 def test_log_and_show_an_abort(shop, cli):
     """A refused try under an id of the user's own is an entry without tables."""
     txn = shop.open().begin(txn_id="nightly")
+    ids(txn.load_table("shop.a"))
     txn.load_table("shop.a").delete("id == 1")
     with shop.open().begin() as other:
         other.load_table("shop.a").append(rows(3))

@@ -16,6 +16,7 @@ from txns._commit import group_commit
 def clashing(handle, table, **options):
     """Begin a transaction that loses against any other write of a table."""
     txn = handle.begin(**options)
+    ids(txn.load_table(table))
     txn.load_table(table).delete("id == 1")
     return txn
 

@@ -1,0 +1,322 @@
+"""Conflicts by file (docs/isolation.md): different files and partitions do not clash."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType
+
+import txns
+from tests.pairs import delete_files
+from tests.pairs.pair import compact
+from tests.pairs.run import Tally, run
+from tests.txns.lake import ids
+from txns._admin.invariants import check_all
+from txns._verify.statements import SCHEMA
+
+if TYPE_CHECKING:
+    from tests.txns.lake import Lake
+
+LEVELS = ["SNAPSHOT", "SERIALIZABLE", "STRICT SERIALIZABLE"]
+
+
+def _day(day: int, *numbers: int) -> pa.Table:
+    rows = [{"id": number, "day": day, "amount": 0} for number in numbers]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+@pytest.fixture
+def days(lake: Lake) -> str:
+    """A table by days, with two rows on each of two days, in files of their own."""
+    table = lake.catalog.create_table("shop.days", SCHEMA)
+    with table.update_spec() as update:
+        update.add_field("day", IdentityTransform())
+    for day in (1, 2):
+        table.append(_day(day, 10 * day, 10 * day + 1))
+    lake.open().register("shop.days")
+    return "shop.days"
+
+
+def _delete(table, day):
+    table.delete(f"day = {day} and id = {day}0")
+
+
+def _delete_day(table, day):
+    table.delete(f"day = {day}")
+
+
+def _overwrite(table, day):
+    table.overwrite(_day(day, 10 * day + 5), f"day = {day}")
+
+
+def _replace(table, day):
+    table.dynamic_partition_overwrite(_day(day, 10 * day + 5))
+
+
+def _upsert(table, day):
+    changed = _day(day, 10 * day, 10 * day + 7)
+    table.upsert(changed.set_column(2, "amount", pa.array([5, 5], pa.int64())), ["day", "id"])
+
+
+def _read_and_append(table, day):
+    most = max(table.scan(f"day = {day}").to_arrow()["id"].to_pylist())
+    table.append(_day(day, most + 1))
+
+
+def _several(table, day):
+    _delete(table, day)
+    table.append(_day(day, 10 * day + 8))
+    table.delete(f"day = {day} and id = {day}8")
+
+
+WRITES = [_delete, _delete_day, _overwrite, _replace, _upsert, _read_and_append, _several]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("write", WRITES)
+def test_two_days_do_not_clash(lake, handle, days, write, level):
+    """Both commit, and the table is as one after the other leaves it."""
+    alone = lake.catalog.create_table("shop.alone", SCHEMA)
+    with alone.update_spec() as update:
+        update.add_field("day", IdentityTransform())
+    for day in (1, 2):
+        alone.append(_day(day, 10 * day, 10 * day + 1))
+    for day in (1, 2):
+        write(lake.catalog.load_table("shop.alone"), day)
+    one, two = (handle.begin(isolation=level) for _ in range(2))
+    write(one.load_table(days), 1)
+    write(two.load_table(days), 2)
+    two.commit()
+    one.commit()
+    assert lake.plain_ids("shop.alone") == lake.plain_ids(days)
+    assert [] == check_all(handle.parts).violations
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_same_day_clashes(lake, handle, days, write):
+    """The error names the table, the filter or the file, and who came first."""
+    one, two = handle.begin(comment="nightly"), handle.begin()
+    other = handle.begin(comment="somebody else's day")
+    write(one.load_table(days), 1)
+    write(two.load_table(days), 1)
+    _overwrite(other.load_table(days), 2)
+    one.commit()
+    other.commit()
+    before = lake.plain_ids(days)
+    with pytest.raises(txns.Conflict, match=r"day|files that it replaced") as raised:
+        two.commit()
+    assert (one.txn_id, "nightly") == (raised.value.other_txn_id, raised.value.other_comment)
+    assert before == lake.plain_ids(days)
+
+
+@pytest.mark.parametrize("write", WRITES[:-1])
+def test_by_table_two_days_clash(handle, days, write):
+    """`conflicts="table"`, for one transaction."""
+    one, two = handle.begin(), handle.begin(conflicts="table")
+    write(one.load_table(days), 1)
+    write(two.load_table(days), 2)
+    one.commit()
+    with pytest.raises(txns.Conflict):
+        two.commit()
+
+
+def test_a_handle_goes_by_tables(lake, days):
+    handle = lake.open(conflicts="table")
+    one, two = handle.begin(), handle.begin()
+    _delete(one.load_table(days), 1)
+    _delete(two.load_table(days), 2)
+    one.commit()
+    with pytest.raises(txns.Conflict, match="wrote over"):
+        two.commit()
+
+
+@pytest.mark.parametrize("wrong", ["files", "", "FILE"])
+def test_a_wrong_choice_is_refused(lake, handle, wrong):
+    with pytest.raises(txns.InvalidUsage, match="known=`file, table`"):
+        lake.open(conflicts=wrong)
+    if wrong:
+        with pytest.raises(txns.InvalidUsage, match="known=`file, table`"):
+            handle.begin(conflicts=wrong)
+
+
+READS = {
+    "a filter": lambda table: table.scan("day = 1").to_arrow(),
+    "an object": lambda table: table.scan(AlwaysTrue()).filter("day = 1").count(),
+    "letters": lambda table: table.scan("DAY = 1", case_sensitive=False).to_arrow(),
+    "a batch reader": lambda table: table.scan("day = 1").to_arrow_batch_reader().read_all(),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=list(READS))
+@pytest.mark.parametrize("day", [1, 2])
+def test_what_was_read_is_held_against_files(lake, handle, days, read, day):
+    """A reader of the first day, who writes elsewhere, loses to a writer of that day alone."""
+    elsewhere = lake.table("elsewhere")
+    txn = handle.begin()
+    read(txn.load_table(days))
+    txn.load_table(elsewhere).append(pa.table({"id": [1], "name": ["x"]}))
+    with handle.begin() as other:
+        other.load_table(days).append(_day(day, 99))
+    if day == 2:
+        txn.commit()
+        assert [1] == lake.plain_ids(elsewhere)
+        return
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        txn.commit()
+
+
+WIDER = {
+    "no filter": lambda table: table.scan().to_arrow(),
+    "a wider one": lambda table: table.scan("day = 1").update(row_filter="day = 2").to_arrow(),
+    "a branch": lambda table: table.scan("day = 1").use_ref("main").to_arrow(),
+    "its snapshot": lambda table: table.scan("day = 1").snapshot(),
+    "the newest snapshot": lambda table: table.current_snapshot(),
+    "its files": lambda table: table.inspect.files(),
+}
+
+
+@pytest.mark.parametrize("read", WIDER.values(), ids=list(WIDER))
+def test_whoever_reads_more_has_read_more(lake, handle, days, read):
+    elsewhere = lake.table("elsewhere")
+    txn = handle.begin()
+    read(txn.load_table(days))
+    txn.load_table(elsewhere).append(pa.table({"id": [1], "name": ["x"]}))
+    with handle.begin() as other:
+        other.load_table(days).append(_day(2, 99))
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        txn.commit()
+
+
+def test_a_scan_that_never_ran_has_read_nothing(lake, handle, days):
+    elsewhere = lake.table("elsewhere")
+    txn = handle.begin()
+    assert txn.load_table(days).scan() is not None
+    txn.load_table(elsewhere).append(pa.table({"id": [1], "name": ["x"]}))
+    with handle.begin() as other:
+        other.load_table(days).append(_day(2, 99))
+    txn.commit()
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_marked_rows_are_changed_rows(lake, handle, days, bound):
+    """Delete files of others: of the day that was written, or another one."""
+    for day, clashes in ((1, True), (2, False)):
+        txn = handle.begin()
+        _delete(txn.load_table(days), 1)
+        with handle.begin() as other:
+            marked = other.load_table(days)
+            delete_files.mark(
+                marked, lambda row, day=day: (row.id, row.day) == (10 * day + 1, day), bound=bound
+            )
+        if clashes:
+            with pytest.raises(txns.Conflict):
+                txn.commit()
+        else:
+            txn.commit()
+    assert [] == [number for number in lake.plain_ids(days) if number in {10, 11, 21}]
+
+
+def test_a_compaction_wins_over_who_rewrites_its_files(handle, days):
+    """It has the same rows, but other files; who wrote another day, or has read, is not touched."""
+    handle.catalog().load_table(days).append(_day(1, 12))
+    one, two, reader = (handle.begin() for _ in range(3))
+    _delete(one.load_table(days), 1)
+    _delete(two.load_table(days), 2)
+    _read_and_append(reader.load_table(days), 1)
+    with handle.begin() as other:
+        compact(other.load_table(days))
+    two.commit()
+    reader.commit()
+    with pytest.raises(txns.Conflict, match="files that it replaced or removed"):
+        one.commit()
+
+
+def test_a_changed_schema_is_a_conflict(handle, days):
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    with handle.begin() as other, other.load_table(days).update_schema() as update:
+        update.add_column("more", LongType())
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+def test_more_than_files_is_a_conflict(handle, days):
+    """An ALTER beside the DELETE: nobody knows how to make that again."""
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    with txn.load_table(days).transaction() as steps:
+        steps.set_properties({"of": "mine"})
+    with handle.begin() as other:
+        _delete(other.load_table(days), 2)
+    with pytest.raises(txns.Conflict, match="wrote over"):
+        txn.commit()
+
+
+def test_expired_snapshots_are_a_gap(lake, handle, days):
+    """What happened since is not there any more: it may have been anything."""
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    for number in range(3):
+        with handle.begin() as other:
+            other.load_table(days).append(_day(2, 50 + number))
+    handle.tidy()
+    table = lake.catalog.load_table(days)
+    base = txn.load_table(days).metadata.snapshots[-2].snapshot_id
+    gone = [each.snapshot_id for each in table.snapshots()[:-1]]
+    assert base in gone
+    table.maintenance.expire_snapshots().by_ids(gone).commit()
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+def test_nothing_is_left_of_what_was_made_again(lake, handle, days):
+    """Lists and manifests of the first make, and files that came and went within it."""
+    txn = handle.begin()
+    _several(txn.load_table(days), 1)
+    with handle.begin() as other:
+        _delete_day(other.load_table(days), 2)
+    txn.commit()
+    table = lake.catalog.load_table(days)
+    known = set(table.inspect.all_files()["file_path"].to_pylist())
+    known |= set(table.inspect.all_manifests()["path"].to_pylist())
+    known |= {each.manifest_list for each in table.snapshots()}
+    named = {path.removeprefix("file://") for path in known}
+    orphans = [
+        path
+        for path in lake.files()
+        if "/days/" in path and not path.endswith(".metadata.json") and path not in named
+    ]
+    assert [] == orphans
+    assert [11] == ids(table)
+
+
+def test_one_attempt_of_many(lake, handle, days):
+    """What is made again on one head is made again on the next, from what was staged."""
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    for _ in range(3):
+        with handle.begin() as other:
+            other.load_table(days).append(_day(2, 60))
+    group = [handle.begin() for _ in range(3)]
+    for number, each in enumerate(group):
+        _overwrite(each.load_table(days), 5 + number)
+    for each in (*group, txn):
+        each.commit()
+    assert {55, 65, 75, 11} <= set(lake.plain_ids(days))
+    assert 10 not in lake.plain_ids(days)
+    assert [] == check_all(handle.parts).violations
+
+
+def test_random_pairs_against_brute_force(tmp_path):
+    """`python -m tests.pairs` runs more of them."""
+    seed = random.SystemRandom().randrange(10**6)
+    tally = Tally()
+    run(tmp_path, seed, 40, "file", tally)
+    assert not tally.faults, f"seed {seed}: {tally}"
+    assert tally.committed
+    assert tally.true

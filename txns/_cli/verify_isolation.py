@@ -1,0 +1,132 @@
+"""`txns verify-isolation`: random transactions on a catalog, replayed in commit order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from txns._cli import exit_codes
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import say
+from txns._log.entry import Isolation
+from txns._verify import page, run
+from txns._verify.session import Plan
+from txns._verify.workloads import TABLES
+
+if TYPE_CHECKING:
+    from txns._cli.options import Lake
+    from txns._handle import Handle
+
+_SHOWN = 10
+_LEVELS = [level.name.replace("_", " ") for level in Isolation]
+
+
+@click.command("verify-isolation", cls=TxnsCommand)
+@click.option("--seconds", type=click.IntRange(1), default=30, show_default=True, help="How long.")
+@click.option("--sessions", type=click.IntRange(1), default=4, show_default=True, help="At once.")
+@click.option(
+    "--level",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default=_LEVELS[-1],
+    show_default=True,
+    help="Of all transactions.",
+)
+@click.option(
+    "--judge-by",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    help="Another level: at SNAPSHOT, judged by SERIALIZABLE, it finds what SNAPSHOT allows.",
+)
+@click.option(
+    "--conflicts",
+    type=click.Choice(["file", "table"]),
+    default="file",
+    show_default=True,
+    help="In what two transactions have to meet to clash.",
+)
+@click.option("--kill", is_flag=True, help="Kill sessions at random, and start others.")
+@click.option("--seed", type=int, help="Of all that is random; another one each time.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("txns-verify"),
+    show_default=True,
+    help="The folder for what was done and seen.",
+)
+@pass_lake
+def verify_isolation(
+    lake: Lake,
+    seconds: int,
+    sessions: int,
+    level: str,
+    judge_by: str | None,
+    conflicts: str,
+    kill: bool,  # noqa: FBT001 -- click's flag
+    seed: int | None,
+    out: Path,
+) -> int:
+    """
+    Prove isolation on your own catalog.
+
+    Sessions of their own processes append to lists, write registers, move money and add up to a
+    limit, in tables of a new namespace, which goes when they end. What each saw is held against
+    the log's order; exit code 1 where it saw what the level forbids. The folder gets a page, the
+    sessions' journals, and list-append.jsonl, which the checkers of Elle's format read.
+    """
+    handle = lake.handle
+    plan = _plan(handle, lake, seconds, level, conflicts, seed, out)
+    say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
+    handle.parts.log.load_or_create()
+    handle.parts.catalog.create_namespace(_namespace(plan))
+    run.make_tables(handle, plan.tables)
+    try:
+        kills = run.run(plan, sessions, kill=kill)
+        verdict = run.judge(handle, plan, kills, judge_by or level)
+    finally:
+        _clean(handle, plan)
+    run.write_elle(plan, verdict)
+    page.write(plan, verdict, sessions)
+    for each in verdict.anomalies[:_SHOWN]:
+        say(f"{each.name}  {each.txn_id}: {each.words}", style="red")
+    say(page.line(verdict))
+    return exit_codes.VIOLATION if verdict.anomalies else exit_codes.FINE
+
+
+def _plan(
+    handle: Handle,
+    lake: Lake,
+    seconds: int,
+    level: str,
+    conflicts: str,
+    seed: int | None,
+    out: Path,
+) -> Plan:
+    catalog = handle.parts.catalog
+    run_id = handle.parts.clock.new_uuid().split("-", maxsplit=1)[0]
+    folder = out / run_id
+    folder.mkdir(parents=True)
+    return Plan(
+        catalog=catalog.name,
+        properties=dict(catalog.properties),
+        commit_table=lake.commit_table,
+        tables={name: f"txns_verify_{run_id}.{name}" for name in TABLES},
+        options={"conflicts": conflicts},
+        level=level,
+        seconds=seconds,
+        folder=str(folder),
+        seed=int(run_id, 16) if seed is None else seed,
+    )
+
+
+def _namespace(plan: Plan) -> str:
+    return plan.tables[TABLES[0]].split(".", maxsplit=1)[0]
+
+
+def _clean(handle: Handle, plan: Plan) -> None:
+    """Take the tables away; what cannot go is named."""
+    try:
+        run.drop_tables(handle, plan.tables)
+        handle.parts.catalog.drop_namespace(_namespace(plan))
+    except Exception as error:  # noqa: BLE001 -- what was found is told all the same
+        say(f"the tables of {_namespace(plan)} stay: {exit_codes.flat(str(error))}", style="yellow")

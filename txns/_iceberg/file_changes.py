@@ -1,0 +1,149 @@
+"""
+Which files came to a table, and left it, between two of its snapshots.
+
+By the paths in their manifests, not by what anybody says of them: a stranger's compaction is no
+entry of a log, and removes files all the same. A manifest that both have is not opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.types import StringType
+
+from txns._iceberg import snapshots
+from txns._iceberg.manifest_entries import listed, live_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+_PATH_ID = 2147483546
+"""The field of a position delete file that has the paths of data files."""
+
+
+class HistoryGap(Exception):
+    """What a table was is no ancestor of what it is, or no longer: nobody knows what changed."""
+
+
+@dataclass(slots=True)
+class FileChanges:
+    """
+    Files that came and left, by their paths; delete files apart.
+
+    Attributes:
+        added: Data files that came.
+        removed: Data files that left.
+        added_deletes: Delete files that came: one of deletion vectors may come in several pieces.
+        removed_deletes: Delete files that left.
+    """
+
+    added: dict[str, DataFile] = field(default_factory=dict)
+    removed: dict[str, DataFile] = field(default_factory=dict)
+    added_deletes: list[DataFile] = field(default_factory=list)
+    removed_deletes: list[DataFile] = field(default_factory=list)
+
+    def come(self, file: DataFile) -> None:
+        """Note a file that came."""
+        if file.content == DataFileContent.DATA:
+            self.added[file.file_path] = file
+        else:
+            self.added_deletes.append(file)
+
+    def leave(self, file: DataFile) -> None:
+        """Note a file that left."""
+        if file.content == DataFileContent.DATA:
+            self.removed[file.file_path] = file
+        else:
+            self.removed_deletes.append(file)
+
+    @property
+    def files(self) -> list[DataFile]:
+        """All data files that came or left."""
+        return [*self.added.values(), *self.removed.values()]
+
+    @property
+    def deletes(self) -> list[DataFile]:
+        """All delete files that came or left."""
+        return [*self.added_deletes, *self.removed_deletes]
+
+
+def between(io: FileIO, before: Snapshot | None, after: Snapshot | None) -> FileChanges:
+    """Give what two states of a table do not share; None is a table without a snapshot."""
+    return _difference(io, _manifests(io, before), _manifests(io, after))
+
+
+def since(
+    io: FileIO, metadata: TableMetadata, before: int | None
+) -> Iterator[tuple[Snapshot, Callable[[], FileChanges]]]:
+    """
+    Give each snapshot of `main` that stands on another one, newest first, and what it changed.
+
+    Raises:
+        HistoryGap: `main` does not stand on it.
+    """
+    walk = snapshots.History(metadata).ancestors(snapshots.main_of(metadata))
+    snapshot = next(walk, None)
+    new = _manifests(io, snapshot)
+    while snapshot is not None and snapshot.snapshot_id != before:
+        parent = next(walk, None)
+        if parent is None and snapshot.parent_snapshot_id is not None:
+            raise HistoryGap
+        old = _manifests(io, parent)
+        yield snapshot, partial(_difference, io, old, new)
+        snapshot, new = parent, old
+    if snapshot is None and before is not None:
+        raise HistoryGap
+
+
+def marked_file(deletes: DataFile) -> str | None:
+    """Give the only data file whose rows a delete file marks; None where it may be several."""
+    lower = (deletes.lower_bounds or {}).get(_PATH_ID)
+    if deletes.content != DataFileContent.POSITION_DELETES or lower is None:
+        return None
+    upper = (deletes.upper_bounds or {}).get(_PATH_ID)
+    return str(from_bytes(StringType(), lower)) if lower == upper else None
+
+
+def reaches(deletes: DataFile, file: DataFile, specs: dict[int, PartitionSpec]) -> bool:
+    """Whether a delete file may hold a row of an older data file."""
+    marked = marked_file(deletes)
+    if marked is not None:
+        return marked == file.file_path
+    equality = deletes.content == DataFileContent.EQUALITY_DELETES
+    if equality and specs[deletes.spec_id].is_unpartitioned():
+        return True
+    return deletes.spec_id == file.spec_id and deletes.partition == file.partition
+
+
+_Manifests = dict[str, "ManifestFile"]
+
+
+def _manifests(io: FileIO, snapshot: Snapshot | None) -> _Manifests:
+    every = listed(io, snapshot.manifest_list) if snapshot else []
+    return {each.manifest_path: each for each in every}
+
+
+def _difference(io: FileIO, old: _Manifests, new: _Manifests) -> FileChanges:
+    was = _live(io, (old[path] for path in old.keys() - new.keys()))
+    now = _live(io, (new[path] for path in new.keys() - old.keys()))
+    found = FileChanges()
+    for key in was.keys() - now.keys():
+        found.leave(was[key])
+    for key in now.keys() - was.keys():
+        found.come(now[key])
+    return found
+
+
+def _live(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, str | None], DataFile]:
+    files = (entry.data_file for each in manifests for entry in live_entries(io, each))
+    return {(file.file_path, marked_file(file)): file for file in files}

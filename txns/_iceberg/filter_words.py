@@ -1,0 +1,90 @@
+"""Filters in words, as SQL says them: what pyiceberg makes of one is its classes' names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    LiteralPredicate,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    Or,
+    Reference,
+    SetPredicate,
+    StartsWith,
+    UnaryPredicate,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyiceberg.expressions import BooleanExpression
+
+_WORDS: dict[type, str] = {
+    EqualTo: "=",
+    NotEqualTo: "!=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    In: "in",
+    NotIn: "not in",
+    IsNull: "is null",
+    NotNull: "is not null",
+    IsNaN: "is nan",
+    NotNaN: "is not nan",
+    StartsWith: "starts with",
+    NotStartsWith: "does not start with",
+}
+_SHOWN = 5
+"""Of the values of a list."""
+
+
+def words(expression: BooleanExpression) -> str:
+    """Give a filter in words; `true` for all rows."""
+    match expression:
+        case AlwaysTrue():
+            return "true"
+        case AlwaysFalse():
+            return "false"
+        case And():
+            return f"({words(expression.left)} and {words(expression.right)})"
+        case Or():
+            return f"({words(expression.left)} or {words(expression.right)})"
+        case Not():
+            return f"not {words(expression.child)}"
+    return _of_column(expression)
+
+
+def _of_column(expression: BooleanExpression) -> str:
+    word = _WORDS.get(type(expression))
+    term = getattr(expression, "term", None)
+    if word is None or not isinstance(term, Reference):
+        return str(expression)
+    if isinstance(expression, UnaryPredicate):
+        return f"{term.name} {word}"
+    if isinstance(expression, LiteralPredicate):
+        return f"{term.name} {word} {_shown(expression.literal.value)}"
+    assert isinstance(expression, SetPredicate)
+    values = sorted(_shown(each.value) for each in expression.literals)
+    more = ["..."] if len(values) > _SHOWN else []
+    return f"{term.name} {word} ({', '.join([*values[:_SHOWN], *more])})"
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)

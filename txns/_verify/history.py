@@ -1,0 +1,180 @@
+"""
+What sessions did, as they write it down: a line of JSON at each turn, kept when they are killed.
+
+`as_elle` gives the part of it that Elle's checkers read: operations on lists.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import IO, TYPE_CHECKING, Any
+
+from txns._verify.model import Condition, Row, Step, Where
+from txns._verify.workloads import LISTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+_NS_PER_MS = 1_000_000
+
+
+class Outcome(Enum):
+    """How a transaction ended, as its session was told."""
+
+    COMMITTED = "committed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    """The answer was lost, or its session was killed."""
+
+
+@dataclass
+class Deed:
+    """
+    One transaction.
+
+    Attributes:
+        txn_id: Its id.
+        session: Who ran it.
+        began_ms: Just before its BEGIN, in ms of the machine's monotonic clock.
+        read_ts: What it read at, in ms.
+        steps: Its statements.
+        seen: What each of them saw.
+        committing: Whether its session has asked for the commit.
+        wrote: Whether it has staged anything: who has not stands where it began.
+        outcome: What its session was told.
+        commit_ts: Where it stands, in ms; None where it does not, or only read.
+        ended_ms: When its session was told, in ms of the same clock; None for never.
+        why: What its session was told besides.
+    """
+
+    txn_id: str
+    session: int
+    began_ms: int
+    read_ts: int
+    steps: list[Step] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
+    committing: bool = False
+    wrote: bool = False
+    outcome: Outcome = Outcome.UNKNOWN
+    commit_ts: int | None = None
+    ended_ms: int | None = None
+    why: str = ""
+
+
+class Journal:
+    """Writes down what one session does."""
+
+    def __init__(self, file: IO[str]) -> None:
+        """Write to a file, line by line."""
+        self._file = file
+
+    def began(self, deed: Deed) -> None:
+        """Note a transaction that has begun."""
+        self._note(txn=deed.txn_id, session=deed.session, at=deed.began_ms, read_ts=deed.read_ts)
+
+    def commits(self, deed: Deed) -> None:
+        """Note what a transaction has done before its commit is asked for."""
+        steps = list(map(_dumped, deed.steps))
+        self._note(txn=deed.txn_id, steps=steps, seen=deed.seen, wrote=deed.wrote)
+
+    def ended(self, deed: Deed) -> None:
+        """Note what a transaction was told."""
+        self._note(
+            txn=deed.txn_id,
+            outcome=deed.outcome.value,
+            commit_ts=deed.commit_ts,
+            at=deed.ended_ms,
+            why=deed.why,
+        )
+
+    def _note(self, **line: Any) -> None:
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+
+def read(folder: Path) -> list[Deed]:
+    """Read what all sessions have written down in a folder."""
+    deeds: dict[str, Deed] = {}
+    for path in sorted(folder.glob("session-*.jsonl")):
+        for line in path.read_text().splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue  # the last line of one that was killed
+            _take(deeds, told)
+    return list(deeds.values())
+
+
+def _take(deeds: dict[str, Deed], told: dict[str, Any]) -> None:
+    txn_id = told["txn"]
+    if "read_ts" in told:
+        deeds[txn_id] = Deed(txn_id, told["session"], told["at"], told["read_ts"])
+    elif "steps" in told:
+        deed = deeds[txn_id]
+        deed.committing, deed.wrote = True, told["wrote"]
+        deed.steps = list(map(_loaded, told["steps"]))
+        deed.seen = list(map(_seen, told["seen"]))
+    else:
+        deed = deeds[txn_id]
+        deed.outcome = Outcome(told["outcome"])
+        deed.commit_ts, deed.ended_ms, deed.why = told["commit_ts"], told["at"], told["why"]
+
+
+def _dumped(step: Step) -> dict[str, Any]:
+    return {
+        "verb": step.verb,
+        "table": step.table,
+        "where": step.where.conditions,
+        "either": step.where.either,
+        "rows": step.rows,
+    }
+
+
+def _loaded(told: dict[str, Any]) -> Step:
+    conditions = tuple(Condition(*each) for each in told["where"])
+    rows = tuple(Row(*each) for each in told["rows"])
+    return Step(told["verb"], told["table"], Where(conditions, told["either"]), rows)
+
+
+def _seen(told: Any) -> Any:
+    return tuple(Row(*each) for each in told) if isinstance(told, list) else told
+
+
+def as_elle(deeds: Iterable[Deed]) -> Iterator[dict[str, Any]]:
+    """
+    Give what was done to lists as a history of Elle's list-append, operation by operation.
+
+    In the format of `elle-cli` and of `adya`: invoked, then ok, fail or info, in order of time.
+    """
+    words = {Outcome.COMMITTED: "ok", Outcome.REFUSED: "fail", Outcome.UNKNOWN: "info"}
+    events: list[tuple[int, str, Deed]] = []
+    for deed in deeds:
+        if any(step.table == LISTS for step in deed.steps):
+            events.append((deed.began_ms, "invoke", deed))
+            if deed.ended_ms is not None:
+                events.append((deed.ended_ms, words[deed.outcome], deed))
+    for index, (at, what, deed) in enumerate(sorted(events, key=lambda event: event[:2])):
+        yield {
+            "index": index,
+            "type": what,
+            "process": deed.session,
+            "time": at * _NS_PER_MS,
+            "f": "txn",
+            "value": list(_operations(deed, known=what == "ok")),
+        }
+
+
+def _operations(deed: Deed, *, known: bool) -> Iterator[list[Any]]:
+    for step, seen in zip(deed.steps, deed.seen, strict=True):
+        if step.table != LISTS:
+            continue
+        if step.verb == "append":
+            yield ["append", step.rows[0].day, step.rows[0].id]
+        else:
+            found = sorted(seen, key=lambda row: (row.amount, row.id))
+            key = step.where.conditions[0].value
+            yield ["r", key, [row.id for row in found] if known else None]

@@ -1,0 +1,129 @@
+"""
+What sessions do: small programs whose invariants break under each anomaly.
+
+List-append and registers as Elle's (Kingsbury and Alvaro, VLDB 2020), a bank of two tables, which
+shows write skew, and limits on predicates, which show phantoms. Tables are partitioned by `day`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from txns._verify.model import Condition, Row, State, Step, Where, ordered, where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random  # noqa: TID251 -- of a seed that is told
+
+    Do = Callable[[Step], Any]
+    """Carries out a statement, and gives what it saw."""
+    Fresh = Callable[[], int]
+    """Gives a number that nobody else has."""
+
+LISTS, REGISTERS, HERE, THERE, EVENTS = "lists", "registers", "here", "there", "events"
+TABLES = (LISTS, REGISTERS, HERE, THERE, EVENTS)
+DAYS = 4
+"""Few, so that sessions meet."""
+ACCOUNTS = range(6)
+_OPENED_WITH = 100
+_LIMIT = 4
+_OFTEN, _SELDOM = 0.6, 0.3
+
+
+def initial() -> State:
+    """Give what the tables hold at first."""
+    opened = ordered(Row(account, account % DAYS, _OPENED_WITH) for account in ACCOUNTS)
+    return {LISTS: (), REGISTERS: (), HERE: opened, THERE: opened, EVENTS: ()}
+
+
+def _of(account: int) -> Where:
+    """Give the condition of one row, which names its partition."""
+    return Where((Condition("day", "=", account % DAYS), Condition("id", "=", account)))
+
+
+def list_append(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Read lists, and put a number at the end of some: its place is how long the list was."""
+    for key in rng.sample(range(DAYS), rng.randint(1, 2)):
+        found = do(Step("read", LISTS, where("day", "=", key)))
+        if rng.random() < _OFTEN:
+            do(Step("append", LISTS, rows=(Row(fresh(), key, len(found)),)))
+
+
+def registers(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Read values, and write others over some."""
+    for key in rng.sample(range(2 * DAYS), rng.randint(1, 3)):
+        do(Step("read", REGISTERS, _of(key)))
+        if rng.random() < _OFTEN:
+            new = Row(key, key % DAYS, fresh())
+            do(Step("overwrite", REGISTERS, _of(key), (new,)))
+
+
+def merge(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Insert or update rows by their keys, as a MERGE does."""
+    keys = rng.sample(range(2 * DAYS), rng.randint(1, 2))
+    do(Step("upsert", REGISTERS, rows=ordered(Row(key, key % DAYS, fresh()) for key in keys)))
+
+
+def transfer(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Move money from one table to the other: the sum of all stays."""
+    del fresh
+    tables = [HERE, THERE]
+    rng.shuffle(tables)
+    amount = rng.randint(1, 30)
+    for table, sign in zip(tables, (-1, 1), strict=True):
+        account = rng.choice(ACCOUNTS)
+        (row,) = do(Step("read", table, _of(account)))
+        changed = row._replace(amount=row.amount + sign * amount)
+        do(Step("overwrite", table, _of(account), (changed,)))
+
+
+def withdraw(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Take from one of two accounts where both together have enough: the shape of write skew."""
+    del fresh
+    account, amount = rng.choice(ACCOUNTS), rng.randint(1, 30)
+    both = {table: do(Step("read", table, _of(account)))[0] for table in (HERE, THERE)}
+    if sum(row.amount for row in both.values()) < amount:
+        return
+    table = rng.choice([HERE, THERE])
+    changed = both[table]._replace(amount=both[table].amount - amount)
+    do(Step("overwrite", table, _of(account), (changed,)))
+
+
+def audit(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Read all accounts of both tables, and write down what they come to, now and then."""
+    total = sum(row.amount for table in (HERE, THERE) for row in do(Step("read", table)))
+    if rng.random() < _SELDOM:
+        day = rng.randrange(DAYS)
+        do(Step("append", EVENTS, rows=(Row(fresh(), day, total % _LIMIT),)))
+
+
+def limits(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Add to a day for as long as it has few large events; else take them away."""
+    day = rng.randrange(DAYS)
+    large = Where((Condition("day", "=", day), Condition("amount", ">=", _LIMIT)))
+    if do(Step("count", EVENTS, large)) < _LIMIT:
+        do(Step("append", EVENTS, rows=(Row(fresh(), day, _LIMIT + 1),)))
+    else:
+        do(Step("delete", EVENTS, large))
+
+
+def days(rng: Random, do: Do, fresh: Fresh) -> None:
+    """Update or replace one whole day."""
+    day = rng.randrange(DAYS)
+    if rng.random() < _OFTEN:
+        do(Step("update", EVENTS, where("day", "=", day)))
+    else:
+        do(Step("replace", EVENTS, rows=(Row(fresh(), day, None),)))
+
+
+WORKLOADS = {
+    list_append: 4,
+    registers: 3,
+    merge: 2,
+    transfer: 2,
+    withdraw: 2,
+    audit: 1,
+    limits: 3,
+    days: 1,
+}
+"""How often each is chosen."""
