@@ -108,6 +108,8 @@ class Pairs:
         self._made = 0
         self._next_id = 1
         self._names: dict[str, str] = {}
+        self._state: State = {}
+        """What the tables hold."""
 
     def new_tables(self) -> None:
         """Begin with new tables: `a` by days, `b` in one of several ways."""
@@ -119,6 +121,7 @@ class Pairs:
                 with table.update_spec() as update:
                     update.add_field(*spec)
         self._next_id = 1
+        self._state = dict.fromkeys(self._names, ())
 
     def state(self) -> State:
         """Give what the tables hold, as a plain catalog shows it."""
@@ -129,14 +132,15 @@ class Pairs:
 
     def pair(self) -> Pair:
         """Run one pair."""
-        rng, state = self._rng, self.state()
-        if len(state["a"]) > 14 or (state["a"] and rng.random() < 0.05):
+        rng = self._rng
+        if len(self._state["a"]) > 14 or (self._state["a"] and rng.random() < 0.05):
             with self._handle.begin() as txn:
                 txn.load_table(self._names["a"]).delete("day >= 1")
-            state = self.state()
-        elif len(state["a"]) < 4:
+            self._state = self.state()
+        elif len(self._state["a"]) < 4:
             self._fill()
-            state = self.state()
+            self._state = self.state()
+        state = self._state
         first = [self._program(state, others=True) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
         pair = Pair(rng.choice(LEVELS), state, first, self._program(state, others=False))
         second = self._handle.begin(isolation=pair.level)
@@ -150,7 +154,7 @@ class Pairs:
             second.commit()
         except txns.Conflict as error:
             pair.refused = str(error)
-        pair.after = self.state()
+        pair.after = self._state = self.state()
         return pair
 
     def _fill(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.pairs.pair import Pair
 
-_ON_ONE_PAIR_OF_TABLES = 20
+_ON_ONE_PAIR_OF_TABLES = 10
 """So that histories stay short."""
 
 

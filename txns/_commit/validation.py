@@ -215,7 +215,8 @@ class Validation:
     def _standing(self, staged: StagedTable, head: Head) -> Loaded:
         """Give a table as a head has it; under a lock with what the swap makes of it so far."""
         table = staged.identifier
-        loaded = self._table_at(head, table)
+        load = self._dropped_at if staged.recreates else self._table_at
+        loaded = load(head, table)
         if loaded.metadata.table_uuid != staged.base.table_uuid:  # somebody has taken its name
             raise NoSuchTableError(f"Table does not exist: {dotted_name(table)}")
         return loaded
@@ -224,6 +225,12 @@ class Validation:
         if head.rows and head.rows.has(table):
             return self._tables.live(table, head.rows.load_table(table), head)
         return self._tables.load(table, head, head.upper)
+
+    def _dropped_at(self, head: Head, table: Identifier) -> Loaded:
+        """Give a table that the log has dropped, whether that is applied to it or not."""
+        if head.rows and head.rows.has(table):
+            return self._tables.seen(table, head.rows.load_table(table), head)
+        return self._tables.load_with_dropped(table, head, head.upper)
 
     def _entry(
         self,

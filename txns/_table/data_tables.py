@@ -345,11 +345,11 @@ class DataTables:
         self, identifier: Identifier, creation: LoggedChange, head: Head, read_ts: int
     ) -> Loaded:
         if self.was_created(creation.change.uuid, head):
-            raise Quarantined(identifier, *MISSING)
+            raise self._missing(identifier, creation, read_ts)
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
         if not replay.creates(first):
-            raise Quarantined(identifier, *MISSING)
+            raise self._missing(identifier, creation, read_ts)
         overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()
         metadata = replay.create(run[0], first, now_ms)
@@ -358,6 +358,15 @@ class DataTables:
                 metadata, change, self._log.request(change), now_ms, replay.renumber_in_memory
             )
         return seen(identifier, self.io_of(metadata), None, TableView(metadata, read_ts))
+
+    def _missing(
+        self, identifier: Identifier, creation: LoggedChange, read_ts: int
+    ) -> Quarantined | NoSuchTableError:
+        """Say what is wrong with a table that has been there; a head may be older than a purge."""
+        newest = self._log.load_if_exists().state.creation(identifier, read_ts)
+        if newest is None or newest.entry.commit_ts != creation.entry.commit_ts:
+            return NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
+        return Quarantined(identifier, *MISSING)
 
     def io_of(self, metadata: TableMetadata) -> FileIO:
         """Give the files of a table that the catalog does not have yet."""

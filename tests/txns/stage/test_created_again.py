@@ -327,3 +327,19 @@ def test_a_live_table_that_takes_the_name_is_not_created_again(lake, monkeypatch
         txn.create_table(A, columns("id"))
     assert len(looks) >= 2
     assert [1, 2] == ids(handle.catalog().load_table(A))
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_drop_that_was_applied_meanwhile(lake, later, tidied):
+    """What it stands on has left the head: the table shows it, and is as dropped as before."""
+    a = lake.table("a", [1])
+    with later.begin() as txn:
+        txn.drop_table(a)
+    again = later.begin()
+    again.create_table(a, rows(1).schema).append(rows(7))
+    handle = lake.open()
+    handle.apply_le()
+    if tidied:
+        handle.tidy()
+    again.commit()
+    assert [7] == ids(handle.catalog().load_table(a))

@@ -189,7 +189,7 @@ final class Validation {
     String txnId = request.key().txnId();
     Loaded loaded;
     try {
-      loaded = standing(table, head);
+      loaded = ChangeBuilder.recreates(staged) ? dropped(table, head) : standing(table, head);
       if (!TableNames.uuid(loaded.metadata()).equals(TableNames.uuid(staged.base()))) {
         throw new NoSuchTableException("Table does not exist: %s", table);
       }
@@ -214,14 +214,27 @@ final class Validation {
 
   /** A table as a head has it; under a lock with what the swap makes of it so far. */
   private Loaded standing(TableIdentifier table, Head head) {
+    return moving(table, head)
+        .map(real -> tables.live(table, real, head))
+        .orElseGet(() -> tables.load(table, head, head.upper()));
+  }
+
+  /** One that the log has dropped, whether that is applied to it or not. */
+  private Loaded dropped(TableIdentifier table, Head head) {
+    return moving(table, head)
+        .map(real -> tables.seen(table, real, head))
+        .orElseGet(() -> tables.loadWithDropped(table, head, head.upper()));
+  }
+
+  private static Optional<BaseTable> moving(TableIdentifier table, Head head) {
     head.atWork();
-    if (head.rows() != null && head.rows().has(table)) {
-      TableOperations real = head.rows().operations(table);
-      if (real.current() != null) {
-        return tables.live(table, new BaseTable(real, table.toString()), head);
-      }
+    if (head.rows() == null || !head.rows().has(table)) {
+      return Optional.empty();
     }
-    return tables.load(table, head, head.upper());
+    TableOperations real = head.rows().operations(table);
+    return real.current() == null
+        ? Optional.empty()
+        : Optional.of(new BaseTable(real, table.toString()));
   }
 
   private static StagedTable restagedOn(

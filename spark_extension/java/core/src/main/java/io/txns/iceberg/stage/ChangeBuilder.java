@@ -215,7 +215,7 @@ public final class ChangeBuilder {
   }
 
   /** Whether a dropped table is created again, on the same physical one. */
-  private static boolean recreates(StagedTable staged) {
+  public static boolean recreates(StagedTable staged) {
     Snapshot main = staged.base().currentSnapshot();
     return !staged.isCreate() && TableMark.isDropped(main) && dropsMain(staged);
   }

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
@@ -29,7 +30,8 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>A replica of the catalog may lag, and gives a table as it was; somebody may have set one back
  * to older metadata; or one may stand under two names (docs/spec.md 9.1 and 11.2).
  */
-record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
+record CompleteTables(
+    Catalog delegate, Timeline timeline, TxnClock clock, Supplier<Head> newestHead) {
   private static final Comparator<TableIdentifier> BY_TEXT =
       Comparator.comparing(TableIdentifier::toString);
 
@@ -75,7 +77,9 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
       look = look(identifier, head, readTs);
     }
     if (look.gone()) {
-      throw TxnException.missing(identifier);
+      throw isStillCreated(identifier, head, readTs)
+          ? TxnException.missing(identifier)
+          : new NoSuchTableException("Table does not exist: %s", identifier);
     }
     if (look.absent() != null) {
       throw look.absent();
@@ -86,6 +90,14 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
     TableMetadata metadata = ((BaseTable) look.table()).operations().current();
     refuseSecondName(identifier, metadata, head);
     return new Complete(look.table(), Stranger.ofSetBack(metadata, look.lost()));
+  }
+
+  /** Whether the log, as it is now, creates what a head does: that may be older than a purge. */
+  private boolean isStillCreated(TableIdentifier identifier, Head head, long readTs) {
+    return head.state()
+        .creation(identifier, readTs)
+        .map(LoggedChange::commitTs)
+        .equals(newestHead.get().state().creation(identifier, readTs).map(LoggedChange::commitTs));
   }
 
   private Look look(TableIdentifier identifier, Head head, long readTs) {

@@ -48,7 +48,7 @@ public final class DataTables {
     this.log = log;
     this.clock = clock;
     this.timeline = timeline;
-    this.complete = new CompleteTables(delegate, timeline, clock);
+    this.complete = new CompleteTables(delegate, timeline, clock, log::loadIfExists);
     this.logged = new LoggedTables(delegate, log, clock);
     this.leaving = new LeavingTables(log, timeline, clock);
   }

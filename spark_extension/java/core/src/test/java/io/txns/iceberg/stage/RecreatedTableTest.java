@@ -122,6 +122,21 @@ class RecreatedTableTest extends TwoTables {
         .doesNotContainKey("old");
   }
 
+  /** The same in a transaction; what it stands on may have left the head besides. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void somebodyAppliesTheDropOfATransactionMeanwhile(boolean tidied) {
+    lazy.catalog(() -> null).dropTable(id("shop.a"), false);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).createTable(id("shop.a"), Lake.SCHEMA), 7);
+    assertThat(handle.apply()).isZero();
+    if (tidied) {
+      handle.tidy();
+    }
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(7L);
+  }
+
   /** The same of a name that was free as the creation was planned. */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})

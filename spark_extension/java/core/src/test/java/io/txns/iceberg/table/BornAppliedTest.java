@@ -331,6 +331,21 @@ class BornAppliedTest extends TwoTables {
     assertThat(asking.services().committer().committed(entry).applied()).isTrue();
   }
 
+  /** A table is missing only where the log, as it is now, says that it is there. */
+  @Test
+  void anOlderHeadCreatesATableThatIsGone() {
+    logCreation();
+    Head older = lake.open().services().log().load();
+    outside.dropTable(C, false);
+    DataTables tables = handle.services().tables();
+    assertThatThrownBy(() -> tables.load(C, older, older.upper()))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
+    assertThat(lake.open().tidy()).isPositive();
+    assertThatThrownBy(() -> tables.load(C, older, older.upper()))
+        .isInstanceOf(NoSuchTableException.class);
+  }
+
   private void assertIsSetBack() {
     for (ThrowingCallable refused :
         List.<ThrowingCallable>of(
