@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from txns._iceberg.file_changes import FileChanges
     from txns.errors import Winner
 
-_COMPUTED = ("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-")
+_COMPUTED = (
+    *("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-"),
+    *("partition-summaries-included", "partitions."),
+)
 """How the keys of a summary begin that every snapshot computes for itself."""
 
 _SHOWN_FILES = 3
@@ -138,7 +141,7 @@ def _make_again(restaged: StagedTable, staged: StagedTable, own: FileChanges, cl
         _operation(own), transaction, restaged.io, snapshot_properties=_callers_keys(staged)
     )
     producer._snapshot_id = clock.new_snapshot_id()  # noqa: SLF001 -- one source of all ids
-    for file in own.added.values():
+    for file in own.added:
         producer.append_data_file(file)
     for file in own.removed.values():
         producer.delete_data_file(file)
@@ -164,6 +167,7 @@ def _callers_keys(staged: StagedTable) -> dict[str, str]:
 
 
 def _left_behind(staged: StagedTable, own: FileChanges) -> list[str]:
-    """Give the files of its own snapshots that none will have named when this commits."""
-    written = {path for each in staged.snapshots() for path in manifests.files_of(staged.io, each)}
-    return sorted(written - own.added.keys())
+    """Give what it wrote for its own snapshots, and none will have named when this commits."""
+    named = {path for each in staged.snapshots() for path in manifests.files_of(staged.io, each)}
+    written = named & set(staged.io.created)  # a program's own files (`add_files`) are not ours
+    return sorted(written - {file.file_path for file in own.added})

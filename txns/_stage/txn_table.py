@@ -295,6 +295,9 @@ class _NotingTransaction(LightTransaction):
         if not self._filtered:
             self._note_conditional(EVERYTHING)
 
+    def _rows_of(self, expression: BooleanExpression, case_sensitive: bool) -> RowFilter:  # noqa: FBT001
+        return RowFilter.of(self.table_metadata, expression, case_sensitive)
+
     def _note_append(self, snapshot_id: int) -> None:
         if not self._conditional:
             self._appends.add(snapshot_id)
@@ -306,7 +309,7 @@ class _NotingTransaction(LightTransaction):
         case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
     ) -> DataScan:
         expression = _parse_row_filter(row_filter)
-        self._on_read(RowFilter(expression, case_sensitive))
+        self._on_read(self._rows_of(expression, case_sensitive))
         return super()._scan(expression, case_sensitive)
 
     def delete(
@@ -318,7 +321,7 @@ class _NotingTransaction(LightTransaction):
         **kwargs: Any,
     ) -> None:
         expression = _parse_row_filter(delete_filter)
-        with self._by_rows(RowFilter(expression, case_sensitive)):
+        with self._by_rows(self._rows_of(expression, case_sensitive)):
             super().delete(expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def overwrite(
@@ -331,7 +334,7 @@ class _NotingTransaction(LightTransaction):
         **kwargs: Any,
     ) -> None:
         expression = _parse_row_filter(overwrite_filter)
-        with self._by_rows(RowFilter(expression, case_sensitive)):
+        with self._by_rows(self._rows_of(expression, case_sensitive)):
             super().overwrite(df, expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def upsert(
@@ -362,9 +365,9 @@ class _NotingTransaction(LightTransaction):
             return EVERYTHING  # pyiceberg says what is wrong with it
         try:
             columns = [_values_within(name, df[name]) for name in names]
-        except (TypeError, ValueError):  # of what no literal is made
+        except (TypeError, ValueError, NotImplementedError):  # of what no literal is made
             return EVERYTHING
-        return RowFilter(And(AlwaysTrue(), *columns), case_sensitive)
+        return self._rows_of(And(AlwaysTrue(), *columns), case_sensitive)
 
     def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
         # It looks whether the table has the files already, unless it is told not to.
