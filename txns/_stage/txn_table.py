@@ -74,6 +74,7 @@ class TxnTable(Table):
         on_read: OnRead,
         on_conditional: OnRead | None = None,
         on_write: OnWrite | None = None,
+        before_write: Callable[[], None] | None = None,
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
@@ -82,6 +83,7 @@ class TxnTable(Table):
         self._on_conditional = on_conditional or on_read
         self.on_write = on_write or _anywhere
         """Refuses to write what it shows, where that stands elsewhere than it may."""
+        self._before_write = before_write or _at_once
         self.appends: set[int] = set()
         """Ids of the snapshots that appends make: those that do not depend on what it holds."""
         self._append_files = append_files
@@ -163,6 +165,7 @@ class TxnTable(Table):
         if self._append_files is None or branch != MAIN_BRANCH or merges or not is_arrow:
             super().append(df, dict(snapshot_properties), branch)
             return
+        self._before_write()
         metadata = self.metadata  # another thread may change it meanwhile
         self.on_write(metadata)
         files = data_files.written(metadata, df, self.io)
@@ -255,8 +258,10 @@ class TxnTable(Table):
         Stage several operations of this table; they join the running transaction together.
 
         Raises:
+            Conflict: The running transaction has lost.
             Quarantined: A logged change has put it where this process writes nothing.
         """
+        self._before_write()
         self.on_write(self.metadata)
         return _NotingTransaction(self, self._on_read, self._on_conditional)
 
@@ -426,6 +431,10 @@ class _NotingUpdates(LightUpdates):
     def delete(self) -> Deletes:
         self._on_producer()
         return super().delete()
+
+
+def _at_once() -> None:
+    """Nobody has to look at the log before a statement writes."""
 
 
 def _anywhere(_metadata: TableMetadata) -> None:
