@@ -18,7 +18,7 @@ from txns._iceberg import file_changes, manifests
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
 from txns._iceberg.snapshots import main_of, summary_value
-from txns._stage.restage import same_shape
+from txns._stage.restage import same_shape, whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark
 from txns.errors import Conflict
@@ -80,9 +80,10 @@ def restage_as_one(
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)
     clear_manifest_cache()  # it may know manifests by the sequence numbers that others list
-    _make_again(restaged, staged, own, clock)
+    with whole_or_gone(restaged):
+        _make_again(restaged, staged, own, clock)
+        restaged.replaced += _left_behind(staged, own)
     clear_manifest_cache()
-    restaged.replaced += _left_behind(staged, own)
     return restaged
 
 
