@@ -79,6 +79,7 @@ class FileConflicts:
         if base is None or not same_shape(base, now.metadata):
             yield ANYBODY, "the table has another schema or partitioning now"
             return
+        filters = [each.within(base) for each in filters]
         yield from _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters)
 
 
@@ -116,7 +117,7 @@ class _Look:
         """Give a file that came or left and may hold, or mark, a row that matches."""
         try:
             return next(self._met_by(changes), None)
-        except ValueError:  # it names what only the transaction's own schema has
+        except ValueError:  # of a partition spec whose column has been dropped
             return next((file.file_path for file in (*changes.files, *changes.deletes)), None)
 
     def _met_by(self, changes: FileChanges) -> Iterator[str]:

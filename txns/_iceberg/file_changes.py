@@ -41,13 +41,13 @@ class FileChanges:
     Files that came and left, by their paths; delete files apart.
 
     Attributes:
-        added: Data files that came.
+        added: Data files that came: one may come more than once.
         removed: Data files that left.
         added_deletes: Delete files that came: one of deletion vectors may come in several pieces.
         removed_deletes: Delete files that left.
     """
 
-    added: dict[str, DataFile] = field(default_factory=dict)
+    added: list[DataFile] = field(default_factory=list)
     removed: dict[str, DataFile] = field(default_factory=dict)
     added_deletes: list[DataFile] = field(default_factory=list)
     removed_deletes: list[DataFile] = field(default_factory=list)
@@ -55,7 +55,7 @@ class FileChanges:
     def come(self, file: DataFile) -> None:
         """Note a file that came."""
         if file.content == DataFileContent.DATA:
-            self.added[file.file_path] = file
+            self.added.append(file)
         else:
             self.added_deletes.append(file)
 
@@ -69,7 +69,7 @@ class FileChanges:
     @property
     def files(self) -> list[DataFile]:
         """All data files that came or left."""
-        return [*self.added.values(), *self.removed.values()]
+        return [*self.added, *self.removed.values()]
 
     @property
     def deletes(self) -> list[DataFile]:
@@ -137,13 +137,21 @@ def _difference(io: FileIO, old: _Manifests, new: _Manifests) -> FileChanges:
     was = _live(io, (old[path] for path in old.keys() - new.keys()))
     now = _live(io, (new[path] for path in new.keys() - old.keys()))
     found = FileChanges()
-    for key in was.keys() - now.keys():
-        found.leave(was[key])
-    for key in now.keys() - was.keys():
-        found.come(now[key])
+    for key in was.keys() | now.keys():
+        before, after = was.get(key, []), now.get(key, [])
+        for file in before[len(after) :]:
+            found.leave(file)
+        for file in after[len(before) :]:
+            found.come(file)
     return found
 
 
-def _live(io: FileIO, manifests: Iterable[ManifestFile]) -> dict[tuple[str, str | None], DataFile]:
-    files = (entry.data_file for each in manifests for entry in live_entries(io, each))
-    return {(file.file_path, marked_file(file)): file for file in files}
+def _live(
+    io: FileIO, manifests: Iterable[ManifestFile]
+) -> dict[tuple[object, ...], list[DataFile]]:
+    """Give files by what tells them apart: the deletion vectors of several share one file."""
+    found: dict[tuple[object, ...], list[DataFile]] = {}
+    for file in (entry.data_file for each in manifests for entry in live_entries(io, each)):
+        key = file.file_path, marked_file(file), file.spec_id, file.partition
+        found.setdefault(key, []).append(file)
+    return found

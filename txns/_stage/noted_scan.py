@@ -45,14 +45,14 @@ class NotedScan(DataScan):
 
     def snapshot(self) -> Snapshot | None:
         """Give what it is a scan of, which says whether others have written."""
-        if self.snapshot_id is None and not self._plans:
+        if not self.snapshot_id and not self._plans:  # 0 is none to pyiceberg
             self._on_read(EVERYTHING)
         return super().snapshot()
 
     def plan_files(self) -> Iterable[FileScanTask]:
         """Plan which files hold rows that match; whatever reads rows asks for that."""
-        if self.snapshot_id is None:
-            self._on_read(RowFilter(self.row_filter, self.case_sensitive))
+        if not self.snapshot_id:
+            self._on_read(RowFilter.of(self.table_metadata, self.row_filter, self.case_sensitive))
         self._plans = True
         try:
             return super().plan_files()

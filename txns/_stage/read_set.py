@@ -31,10 +31,26 @@ class RowFilter:
     Attributes:
         expression: They match it; its columns are names.
         case_sensitive: Whether the letters of those names count.
+        schema_id: Of which of the table's schemas the names are; None where there are none. A
+            transaction may have renamed columns, and gone back to a savepoint since.
     """
 
     expression: BooleanExpression
     case_sensitive: bool = True
+    schema_id: int | None = None
+
+    @staticmethod
+    def of(
+        metadata: TableMetadata,
+        expression: BooleanExpression,
+        case_sensitive: bool,  # noqa: FBT001 -- as pyiceberg passes it on
+    ) -> RowFilter:
+        """Give the filter of a read of a table as its metadata shows it."""
+        return RowFilter(expression, case_sensitive, metadata.current_schema_id)
+
+    def within(self, base: TableMetadata) -> RowFilter:
+        """Give it in the columns of a state of its table: all rows where it has others."""
+        return self if self.schema_id in {None, base.current_schema_id} else EVERYTHING
 
     def __str__(self) -> str:
         """Give it in words; `true` for all rows."""

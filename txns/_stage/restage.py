@@ -7,6 +7,7 @@ Snapshots get new ids: a change of another entry may already stand on the old on
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
@@ -20,7 +21,7 @@ from txns._stage.staged_table import StagedTable
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
@@ -68,10 +69,21 @@ def restage(
             least_ts=least_ts,
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)
-    for snapshot in staged.snapshots():
-        _append(restaged, snapshot, staged.inheriting.get(snapshot.snapshot_id), clock)
+    with whole_or_gone(restaged):
+        for snapshot in staged.snapshots():
+            _append(restaged, snapshot, staged.inheriting.get(snapshot.snapshot_id), clock)
     clear_manifest_cache()  # it would give the manifests their old sequence numbers back
     return restaged
+
+
+@contextmanager
+def whole_or_gone(restaged: StagedTable) -> Iterator[None]:
+    """Delete what was written for a table that is made again, where that comes to no end."""
+    try:
+        yield
+    except BaseException:
+        restaged.io.delete_created()
+        raise
 
 
 def same_shape(base: TableMetadata, newer: TableMetadata) -> bool:

@@ -18,7 +18,7 @@ from txns._iceberg import file_changes, manifests
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
 from txns._iceberg.snapshots import main_of, summary_value
-from txns._stage.restage import same_shape
+from txns._stage.restage import same_shape, whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark
 from txns.errors import Conflict
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from txns._iceberg.file_changes import FileChanges
     from txns.errors import Winner
 
-_COMPUTED = ("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-")
+_COMPUTED = (
+    *("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-"),
+    *("partition-summaries-included", "partitions."),
+)
 """How the keys of a summary begin that every snapshot computes for itself."""
 
 _SHOWN_FILES = 3
@@ -77,9 +80,10 @@ def restage_as_one(
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)
     clear_manifest_cache()  # it may know manifests by the sequence numbers that others list
-    _make_again(restaged, staged, own, clock)
+    with whole_or_gone(restaged):
+        _make_again(restaged, staged, own, clock)
+        restaged.replaced += _left_behind(staged, own)
     clear_manifest_cache()
-    restaged.replaced += _left_behind(staged, own)
     return restaged
 
 
@@ -138,7 +142,7 @@ def _make_again(restaged: StagedTable, staged: StagedTable, own: FileChanges, cl
         _operation(own), transaction, restaged.io, snapshot_properties=_callers_keys(staged)
     )
     producer._snapshot_id = clock.new_snapshot_id()  # noqa: SLF001 -- one source of all ids
-    for file in own.added.values():
+    for file in own.added:
         producer.append_data_file(file)
     for file in own.removed.values():
         producer.delete_data_file(file)
@@ -164,6 +168,7 @@ def _callers_keys(staged: StagedTable) -> dict[str, str]:
 
 
 def _left_behind(staged: StagedTable, own: FileChanges) -> list[str]:
-    """Give the files of its own snapshots that none will have named when this commits."""
-    written = {path for each in staged.snapshots() for path in manifests.files_of(staged.io, each)}
-    return sorted(written - own.added.keys())
+    """Give what it wrote for its own snapshots, and none will have named when this commits."""
+    named = {path for each in staged.snapshots() for path in manifests.files_of(staged.io, each)}
+    written = named & set(staged.io.created)  # a program's own files (`add_files`) are not ours
+    return sorted(written - {file.file_path for file in own.added})

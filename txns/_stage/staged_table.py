@@ -207,6 +207,7 @@ class StagedTable:
             self.changed
             and not self.create
             and not self.recreates
+            and not self.dropped
             and all(self._moves_files(update) for update in self.updates)
             and not self.rolls_back
             and self._on_main()

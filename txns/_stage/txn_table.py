@@ -74,6 +74,7 @@ class TxnTable(Table):
         on_read: OnRead,
         on_conditional: OnRead | None = None,
         on_write: OnWrite | None = None,
+        before_write: Callable[[], None] | None = None,
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
@@ -82,6 +83,7 @@ class TxnTable(Table):
         self._on_conditional = on_conditional or on_read
         self.on_write = on_write or _anywhere
         """Refuses to write what it shows, where that stands elsewhere than it may."""
+        self._before_write = before_write or _at_once
         self.appends: set[int] = set()
         """Ids of the snapshots that appends make: those that do not depend on what it holds."""
         self._append_files = append_files
@@ -163,6 +165,7 @@ class TxnTable(Table):
         if self._append_files is None or branch != MAIN_BRANCH or merges or not is_arrow:
             super().append(df, dict(snapshot_properties), branch)
             return
+        self._before_write()
         metadata = self.metadata  # another thread may change it meanwhile
         self.on_write(metadata)
         files = data_files.written(metadata, df, self.io)
@@ -255,8 +258,10 @@ class TxnTable(Table):
         Stage several operations of this table; they join the running transaction together.
 
         Raises:
+            Conflict: The running transaction has lost.
             Quarantined: A logged change has put it where this process writes nothing.
         """
+        self._before_write()
         self.on_write(self.metadata)
         return _NotingTransaction(self, self._on_read, self._on_conditional)
 
@@ -295,6 +300,9 @@ class _NotingTransaction(LightTransaction):
         if not self._filtered:
             self._note_conditional(EVERYTHING)
 
+    def _rows_of(self, expression: BooleanExpression, case_sensitive: bool) -> RowFilter:  # noqa: FBT001
+        return RowFilter.of(self.table_metadata, expression, case_sensitive)
+
     def _note_append(self, snapshot_id: int) -> None:
         if not self._conditional:
             self._appends.add(snapshot_id)
@@ -306,7 +314,7 @@ class _NotingTransaction(LightTransaction):
         case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
     ) -> DataScan:
         expression = _parse_row_filter(row_filter)
-        self._on_read(RowFilter(expression, case_sensitive))
+        self._on_read(self._rows_of(expression, case_sensitive))
         return super()._scan(expression, case_sensitive)
 
     def delete(
@@ -318,7 +326,7 @@ class _NotingTransaction(LightTransaction):
         **kwargs: Any,
     ) -> None:
         expression = _parse_row_filter(delete_filter)
-        with self._by_rows(RowFilter(expression, case_sensitive)):
+        with self._by_rows(self._rows_of(expression, case_sensitive)):
             super().delete(expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def overwrite(
@@ -331,7 +339,7 @@ class _NotingTransaction(LightTransaction):
         **kwargs: Any,
     ) -> None:
         expression = _parse_row_filter(overwrite_filter)
-        with self._by_rows(RowFilter(expression, case_sensitive)):
+        with self._by_rows(self._rows_of(expression, case_sensitive)):
             super().overwrite(df, expression, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def upsert(
@@ -362,9 +370,9 @@ class _NotingTransaction(LightTransaction):
             return EVERYTHING  # pyiceberg says what is wrong with it
         try:
             columns = [_values_within(name, df[name]) for name in names]
-        except (TypeError, ValueError):  # of what no literal is made
+        except (TypeError, ValueError, NotImplementedError):  # of what no literal is made
             return EVERYTHING
-        return RowFilter(And(AlwaysTrue(), *columns), case_sensitive)
+        return self._rows_of(And(AlwaysTrue(), *columns), case_sensitive)
 
     def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
         # It looks whether the table has the files already, unless it is told not to.
@@ -423,6 +431,10 @@ class _NotingUpdates(LightUpdates):
     def delete(self) -> Deletes:
         self._on_producer()
         return super().delete()
+
+
+def _at_once() -> None:
+    """Nobody has to look at the log before a statement writes."""
 
 
 def _anywhere(_metadata: TableMetadata) -> None:

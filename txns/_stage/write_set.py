@@ -90,7 +90,8 @@ class WriteSet:
             places: Where it may write.
             expiry: Takes from updates what running transactions forbid.
             before_read: Called before rows are read.
-            before_write: Called before files are written.
+            before_write: Called before a statement writes; not for each file, of which producers
+                write several at a time and would leave one to nobody.
             take_care: Registers a table that is touched first, and gives the head after that; None
                 where tables do not come under care by themselves.
         """
@@ -227,6 +228,7 @@ class WriteSet:
             on_read=partial(self._read, name) if protected else _nothing,
             on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
             on_write=partial(self._write, loaded),
+            before_write=self._before_write,
             append_files=partial(append, name),
         )
         self.shared[name] = table
@@ -237,7 +239,6 @@ class WriteSet:
         self._reads.read(name, row_filter)
 
     def _write(self, loaded: Loaded | None, metadata: TableMetadata) -> None:
-        self._before_write()
         if loaded is not None:  # what it has created itself stands where it may
             self._places.refuse_to_write(loaded, metadata)
 

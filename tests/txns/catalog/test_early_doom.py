@@ -59,6 +59,20 @@ def test_who_only_reads_has_not_lost(lake, handle, names):
     assert before == lake.files()
 
 
+def test_a_statement_is_not_cut_short(lake, handle, names):
+    """Producers write several files at a time: one told to stop would leave another's behind."""
+    read, written, third = names
+    txn = handle.begin()
+    ids(txn.load_table(read))
+    txn.load_table(written).append(rows(1))
+    table = txn.load_table(third)
+    _append(handle, read, 2)
+    lake.clock.ahead_ms += 200
+    assert table.location_provider().new_data_location("x.parquet")
+    with pytest.raises(txns.Conflict):
+        table.transaction()
+
+
 def test_who_has_not_lost_goes_on(lake, handle, names):
     read, written, third = names
     txn = handle.begin()

@@ -6,8 +6,10 @@ import random
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.manifest import DataFile
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
@@ -15,8 +17,8 @@ import txns
 from tests.pairs import delete_files
 from tests.pairs.pair import compact
 from tests.pairs.run import Tally, run
-from tests.txns.lake import ids
 from txns._admin.invariants import check_all
+from txns._stage.staged_table import StagedTable
 from txns._verify.statements import SCHEMA
 
 if TYPE_CHECKING:
@@ -177,6 +179,7 @@ WIDER = {
     "its snapshot": lambda table: table.scan("day = 1").snapshot(),
     "the newest snapshot": lambda table: table.current_snapshot(),
     "its files": lambda table: table.inspect.files(),
+    "no snapshot's id": lambda table: table.scan("day = 1 or day = 2", snapshot_id=0).count(),
 }
 
 
@@ -190,6 +193,48 @@ def test_whoever_reads_more_has_read_more(lake, handle, days, read):
         other.load_table(days).append(_day(2, 99))
     with pytest.raises(txns.Conflict, match="a table that it read was written"):
         txn.commit()
+
+
+def test_names_mean_what_they_meant_when_it_read(lake, handle, days):
+    """It renames columns, reads by the new names, and goes back: they are others' again."""
+    elsewhere = lake.table("elsewhere")
+    txn = handle.begin()
+    txn.savepoint("before")
+    table = txn.load_table(days)
+    for old, new in (("amount", "was"), ("id", "amount")):
+        with table.update_schema() as update:
+            update.rename_column(old, new)
+    assert 1 == table.scan("amount = 10").count()
+    txn.rollback_to("before")
+    txn.load_table(elsewhere).append(pa.table({"id": [1], "name": ["x"]}))
+    with handle.begin() as other:
+        other.load_table(days).append(_day(3, 10))
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        txn.commit()
+
+
+def test_a_file_that_comes_again_is_a_change(lake, handle, days):
+    """Somebody adds a file that the table has, into a manifest with all the others."""
+    elsewhere = lake.table("elsewhere")
+    _have_names(handle, days, {"commit.manifest-merge.enabled": "true"} | _MERGES)
+    txn = handle.begin()
+    table = txn.load_table(days)
+    here = [task.file.file_path for task in table.scan("day = 1").plan_files()]
+    txn.load_table(elsewhere).append(pa.table({"id": [1], "name": ["x"]}))
+    with handle.begin() as other:
+        other.load_table(days).add_files(here, check_duplicate_files=False)
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        txn.commit()
+
+
+_MERGES = {"commit.manifest.min-count-to-merge": "1"}
+
+
+def _have_names(handle, table, properties=None) -> None:
+    """Let files be added to a table without changing its properties."""
+    with handle.begin() as txn, txn.load_table(table).transaction() as steps:
+        names = steps.table_metadata.schema().name_mapping.model_dump_json()
+        steps.set_properties({"schema.name-mapping.default": names, **(properties or {})})
 
 
 def test_a_scan_that_never_ran_has_read_nothing(lake, handle, days):
@@ -219,6 +264,23 @@ def test_marked_rows_are_changed_rows(lake, handle, days, bound):
         else:
             txn.commit()
     assert [] == [number for number in lake.plain_ids(days) if number in {10, 11, 21}]
+
+
+def test_one_file_marks_rows_of_two_days(handle, days, monkeypatch):
+    """As deletion vectors do, which share a file and have no bounds."""
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    with handle.begin() as other, monkeypatch.context() as patch:
+        made, paths = DataFile.from_args, []
+
+        def shared(**fields):
+            paths.append(fields["file_path"])
+            return made(**{**fields, "file_path": paths[0]})
+
+        patch.setattr(DataFile, "from_args", shared)
+        delete_files.mark(other.load_table(days), lambda row: row.id in {11, 21}, bound=False)
+    with pytest.raises(txns.Conflict):
+        txn.commit()
 
 
 def test_a_compaction_wins_over_who_rewrites_its_files(handle, days):
@@ -281,18 +343,98 @@ def test_nothing_is_left_of_what_was_made_again(lake, handle, days):
     with handle.begin() as other:
         _delete_day(other.load_table(days), 2)
     txn.commit()
-    table = lake.catalog.load_table(days)
+    assert [] == _orphans(lake, days)
+    assert [11] == lake.plain_ids(days)
+
+
+@pytest.mark.parametrize("write", [_several, lambda table, day: table.append(_day(day, 15))])
+def test_nothing_is_left_of_what_could_not_be_made_again(lake, handle, days, write, monkeypatch):
+    """The storage fails in the midst of it; the commit is tried once more."""
+    txn = handle.begin()
+    write(txn.load_table(days), 1)
+    with handle.begin() as other:
+        _delete_day(other.load_table(days), 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(StagedTable, "stage", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            txn.commit()
+    txn.commit()
+    assert [] == _orphans(lake, days)
+
+
+def _orphans(lake, name) -> list[str]:
+    """Give the files of a table that no snapshot of it names."""
+    table = lake.catalog.load_table(name)
     known = set(table.inspect.all_files()["file_path"].to_pylist())
     known |= set(table.inspect.all_manifests()["path"].to_pylist())
     known |= {each.manifest_list for each in table.snapshots()}
     named = {path.removeprefix("file://") for path in known}
-    orphans = [
+    return [
         path
         for path in lake.files()
         if "/days/" in path and not path.endswith(".metadata.json") and path not in named
     ]
-    assert [] == orphans
-    assert [11] == ids(table)
+
+
+def test_files_that_it_did_not_write_stay(lake, handle, days):
+    """One of a program's own that came and went within it, and one that the table has twice."""
+    own = lake.folder / "own.parquet"
+    pq.write_table(_day(1, 15), own)
+    _have_names(handle, days)
+    with handle.begin() as txn:
+        both = pa.concat_tables([_day(1, 12), _day(4, 40)])
+        txn.load_table(days).append(both)  # into one manifest
+        tasks = txn.load_table(days).scan("day = 4").plan_files()
+        again = [task.file.file_path for task in tasks]
+    txn = handle.begin()
+    table = txn.load_table(days)
+    table.delete("day = 1 and id in (10, 12)")
+    table.add_files([f"file://{own}"], check_duplicate_files=False)
+    table.delete("day = 1 and id = 15")
+    for _ in range(2):
+        table.add_files(again, check_duplicate_files=False)
+    with handle.begin() as other:
+        _overwrite(other.load_table(days), 2)
+    txn.commit()
+    assert [11, 25, 40, 40, 40] == lake.plain_ids(days)
+    assert own.exists()
+
+
+def test_partitions_in_summaries_are_counted_again(lake, handle, days):
+    with handle.begin() as txn, txn.load_table(days).transaction() as steps:
+        steps.set_properties({"write.summary.partition-limit": "9"})
+    txn = handle.begin()
+    txn.load_table(days).delete("day = 1", {"job": "nightly"})
+    txn.load_table(days).append(_day(3, 30))
+    with handle.begin() as other:
+        _overwrite(other.load_table(days), 2)
+    txn.commit()
+    told = lake.catalog.load_table(days).current_snapshot().summary.additional_properties
+    assert "nightly" == told["job"]
+    assert {"partitions.day=1", "partitions.day=3"} == {
+        key for key in told if key.startswith("partitions.")
+    }
+
+
+def test_a_drop_is_a_conflict(handle, days):
+    """Its empty snapshot hides a table; what others wrote meanwhile is not in it."""
+    txn = handle.begin()
+    _delete(txn.load_table(days), 1)
+    txn.drop_table(days)
+    with handle.begin() as other:
+        other.load_table(days).append(_day(3, 30))
+    with pytest.raises(txns.Conflict, match="wrote over"):
+        txn.commit()
+
+
+def test_many_keys_of_a_dictionary(lake, handle):
+    """Of which nobody tells the least one: any other write of the table may be of them."""
+    names = pa.array([f"n{number}" for number in range(300)]).dictionary_encode()
+    named = lake.table("named")
+    txn = handle.begin()
+    txn.load_table(named).upsert(pa.table({"id": range(300), "name": names}), ["name"])
+    txn.commit()
+    assert list(range(300)) == lake.plain_ids(named)
 
 
 def test_one_attempt_of_many(lake, handle, days):
