@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 import txns
 from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
-from txns._iceberg.sql_rows import SqlRows, _LockedSqlRows
+from txns._iceberg.sql_rows import SqlRows, _LockedSqlRows, queue_of
 
 SCHEMA = pa.schema([("number", pa.int64())])
 TABLES = ("shop.a", "shop.b")
@@ -189,3 +189,18 @@ def test_who_has_waited_longest_is_next(properties):
     assert writers * turns == len(order)
     rounds = [set(order[at : at + writers]) for at in range(0, len(order), writers)]
     assert [set(range(writers))] * turns == rounds
+
+
+def test_a_wait_that_a_time_out_of_statements_ends_is_waited_again(properties):
+    """Of a role or a database that has one: it has cancelled what waited, and nothing was sent."""
+    engine = create_engine(properties["uri"])
+    with engine.connect() as holder:
+        holder.execute(
+            text(f"SELECT pg_advisory_xact_lock({queue_of('lake', ('txns', 'commits'))})")
+        )
+        release = threading.Timer(1.5, holder.close)
+        release.start()
+        _append({**properties, "uri": f"{properties['uri']}&options=-cstatement_timeout%3D300"}, 3)
+        release.join()
+    engine.dispose()
+    assert [[3], [3]] == _numbers(properties)

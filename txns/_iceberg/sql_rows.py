@@ -54,8 +54,12 @@ _SILENT_MS = 2_000
 """After how long it says so who is at work under a lock: slow storage ends no attempt."""
 _CLOCK = SystemClock()
 
-_BUSY = ("55P03", "40P01", "SQLITE_BUSY")
-"""What a database says of a lock that is not to be had: it has undone what it was asked for."""
+_BUSY = ("55P03", "40P01", "57014", "SQLITE_BUSY")
+"""
+What a database says of a lock that is not to be had: it has undone what it was asked for.
+
+57014 comes of a role's time-out of statements, or of somebody who cancels.
+"""
 
 _NO_RIGHT = "42501"
 """What PostgreSQL says to who may not do something."""

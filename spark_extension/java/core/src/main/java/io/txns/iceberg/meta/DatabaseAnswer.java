@@ -27,6 +27,9 @@ public final class DatabaseAnswer {
   /** What one says of a lock that is not to be had; it has undone what it was asked for. */
   private static final Set<String> BUSY = Set.of("55P03", "40P01");
 
+  /** What one says of what its time-out of statements, or somebody, has cancelled. */
+  private static final String CANCELLED = "57014";
+
   private static final String SQLITE_READ_ONLY = "[SQLITE_READONLY";
   private static final String SQLITE_BUSY = "[SQLITE_BUSY";
 
@@ -64,6 +67,11 @@ public final class DatabaseAnswer {
   static boolean isBusy(SQLException told) {
     return BUSY.contains("" + told.getSQLState())
         || ("" + told.getMessage()).startsWith(SQLITE_BUSY);
+  }
+
+  /** Whether a wait for a lock has ended without it, by whose time-out ever. */
+  static boolean isNotHad(SQLException told) {
+    return isBusy(told) || CANCELLED.equals(told.getSQLState());
   }
 
   private static List<SQLException> told(RuntimeException e) {

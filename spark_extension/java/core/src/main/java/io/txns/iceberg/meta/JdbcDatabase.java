@@ -191,8 +191,8 @@ final class JdbcDatabase implements AutoCloseable {
         return kept;
       } catch (SQLException e) {
         closeQuietly(kept);
-        if (DatabaseAnswer.isBusy(e)) {
-          throw failure(e, first);
+        if (DatabaseAnswer.isNotHad(e)) {
+          throw notLocked(e, first);
         }
       }
     }
@@ -203,7 +203,7 @@ final class JdbcDatabase implements AutoCloseable {
       isBegun = true;
       return fresh;
     } catch (SQLException e) {
-      throw failure(e, first);
+      throw notLocked(e, first);
     } finally {
       if (!isBegun) {
         closeQuietly(fresh);
@@ -231,9 +231,18 @@ final class JdbcDatabase implements AutoCloseable {
     return List.of(String.join(".", table.namespace().levels()), table.name());
   }
 
+  /** What a wait for locks failed of: nothing was sent, so that what is cancelled is definite. */
+  static RuntimeException notLocked(SQLException e, TableIdentifier table) {
+    return DatabaseAnswer.isNotHad(e) ? busy(e, table) : failure(e, table);
+  }
+
+  private static RowsBusyException busy(SQLException e, TableIdentifier table) {
+    return new RowsBusyException(e, "others hold the rows of %s, or of a table with it", table);
+  }
+
   static RuntimeException failure(SQLException e, TableIdentifier table) {
     if (DatabaseAnswer.isBusy(e)) {
-      return new RowsBusyException(e, "others hold the rows of %s, or of a table with it", table);
+      return busy(e, table);
     }
     UncheckedSQLException failure =
         new UncheckedSQLException(e, "Cannot move rows of the catalog: %s", e.getMessage());

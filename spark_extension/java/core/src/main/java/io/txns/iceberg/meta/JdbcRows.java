@@ -73,7 +73,7 @@ public final class JdbcRows implements Rows {
       isLocked = true;
       return locked;
     } catch (SQLException e) {
-      throw JdbcDatabase.failure(e, first);
+      throw JdbcDatabase.notLocked(e, first);
     } finally {
       if (!isLocked) {
         database.rollBack(connection);

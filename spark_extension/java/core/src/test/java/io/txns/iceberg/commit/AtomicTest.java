@@ -567,7 +567,7 @@ class AtomicTest extends TwoTables {
     assertThat(bornLast()).containsExactly(false);
   }
 
-  /** A lock that is not to be had is a lost attempt, and no outcome. */
+  /** A lock that is not to be had is a lost attempt, and no outcome; by whose time-out ever. */
   @Test
   void aLockThatOthersHoldIsWaitedFor() {
     TxnHandle waiting = HookedDriver.atomic(lake);
@@ -577,7 +577,8 @@ class AtomicTest extends TwoTables {
         begin -> {
           busy.add(1);
           if (busy.size() < 4) {
-            throw new SQLException("canceling statement due to lock timeout", "55P03");
+            String told = busy.size() % 2 == 0 ? "57014" : "55P03"; // of statements, or of locks
+            throw new SQLException("canceling statement due to a timeout", told);
           }
           return begin.run();
         });
