@@ -7,7 +7,6 @@ holds the lock of a row knows that the table stands still, and that whoever held
 
 from __future__ import annotations
 
-import gc
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, singledispatch
@@ -22,6 +21,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from txns._clock import SystemClock
+from txns._iceberg.collection import collected_later
 from txns._iceberg.database_answer import codes_of
 from txns._iceberg.known_tables import key_of, known_tables
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
@@ -249,22 +249,6 @@ class SqlRows(Rows):
         """The same, which locks their rows: one of a name first, then by name."""
         others = tuple_(*_NAMES) != tuple_(bindparam("first_namespace"), bindparam("first_name"))
         return self._wanted.order_by(others, *_NAMES).with_for_update()
-
-
-@contextmanager
-def collected_later() -> Iterator[None]:
-    """
-    Put off garbage collection, as `timeit` does: everybody waits for who has the lock.
-
-    A collection of all objects takes a tenth of a second with what pyarrow and pydantic bring.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @cache
