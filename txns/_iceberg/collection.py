@@ -16,6 +16,9 @@ class _Collection:
     """How many threads have put it off: the last one takes it up again, where it was on."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._threads = 0
         self._was_enabled = False
@@ -37,7 +40,7 @@ class _Collection:
         """Take it up in a process that was forked meanwhile, which has none of those threads."""
         if self._threads and self._was_enabled:
             gc.enable()
-        self.__init__()  # type: ignore[misc] -- the lock may be held by a thread that is not here
+        self._begin()  # with a lock that no thread holds which is not here
 
 
 _COLLECTION = _Collection()
