@@ -79,8 +79,8 @@ def verify_isolation(
     say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     handle.parts.log.load_or_create()
     handle.parts.catalog.create_namespace(_namespace(plan))
-    run.make_tables(handle, plan.tables)
     try:
+        run.make_tables(handle, plan.tables)
         kills = run.run(plan, sessions, kill=kill)
         verdict = run.judge(handle, plan, kills, judge_by or level)
     finally:

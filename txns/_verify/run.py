@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty
 from random import Random  # noqa: TID251 -- of a seed that is told
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from txns._verify.history import Outcome
 from txns._verify.replay import Anomaly, Replay
 from txns._verify.statements import SCHEMA, arrow, rows_of
 from txns._verify.workloads import TABLES, initial
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -26,11 +28,10 @@ if TYPE_CHECKING:
     from txns._handle import Handle
     from txns._verify.history import Deed
     from txns._verify.model import State
-    from txns._verify.session import Plan
+    from txns._verify.session import Plan, Timing
 
 _KILLS_EVERY_S = (1.0, 6.0)
 """A session needs some seconds to begin."""
-_STARTS_WITHIN_S = 120
 _ENDS_WITHIN_S = 120
 """After its time a session ends with its transaction."""
 
@@ -81,7 +82,7 @@ def run(plan: Plan, sessions: int, *, kill: bool) -> int:
     """Run sessions until their time is over; give how many were killed."""
     context = multiprocessing.get_context("spawn")
     lives = dict.fromkeys(range(sessions), 0)
-    timing = session.Timing(context.Barrier(sessions + 1), context.Value("q", 0))
+    timing = session.Timing(context.Queue(), context.Event(), context.Value("q", 0))
 
     def start(number: int) -> BaseProcess:
         asked = (plan, timing, number, lives[number])
@@ -93,9 +94,9 @@ def run(plan: Plan, sessions: int, *, kill: bool) -> int:
         return max(timing.until_ms.value / 1000 - time.monotonic(), 0)  # noqa: TID251
 
     running = {number: start(number) for number in lives}
-    timing.ready.wait(_STARTS_WITHIN_S)
+    _await(timing, running)
     timing.until_ms.value = int(1000 * (time.monotonic() + plan.seconds))  # noqa: TID251
-    timing.ready.wait(_STARTS_WITHIN_S)
+    timing.all_ready.set()
     rng = Random(plan.seed)  # noqa: S311 -- no secret
     while kill and left_s():
         time.sleep(min(rng.uniform(*_KILLS_EVERY_S), left_s()))  # noqa: TID251
@@ -108,6 +109,24 @@ def run(plan: Plan, sessions: int, *, kill: bool) -> int:
         process.join(left_s() + _ENDS_WITHIN_S)
         process.kill()  # harmless when it has ended
     return sum(lives.values())
+
+
+def _await(timing: Timing, running: dict[int, BaseProcess]) -> None:
+    """Wait until all sessions are ready."""
+    for _ in running:
+        while True:
+            try:
+                timing.ready.get(timeout=1)
+                break
+            except Empty:
+                if not all(each.is_alive() for each in running.values()):
+                    for each in running.values():
+                        each.kill()
+                    raise InvalidUsage(
+                        "42000",
+                        "a session could not open the catalog in a process of its own: it is"
+                        " opened there by its name and properties, what it said is above",
+                    ) from None
 
 
 def judge(handle: Handle, plan: Plan, kills: int, level: str) -> Verdict:

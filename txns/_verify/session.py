@@ -21,8 +21,9 @@ from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.queues import Queue
     from multiprocessing.sharedctypes import Synchronized
-    from multiprocessing.synchronize import Barrier
+    from multiprocessing.synchronize import Event
 
     from txns._catalog.transaction import Transaction
     from txns._handle import Handle
@@ -71,11 +72,13 @@ class Timing:
     When sessions run.
 
     Attributes:
-        ready: Passed twice by each session's first life: when it is ready, and when all are.
+        ready: Gets the number of each session that is ready.
+        all_ready: Set when all of them are.
         until_ms: When they end, in ms of the machine's monotonic clock.
     """
 
-    ready: Barrier
+    ready: Queue[int]
+    all_ready: Event
     until_ms: Synchronized[int]
 
 
@@ -95,9 +98,9 @@ def run(plan: Plan, timing: Timing, session: int, life: int) -> None:
     path = Path(plan.folder, f"session-{session}-{life}.jsonl")
     with path.open("w") as file, plan.handle() as handle:
         journal = Journal(file)
-        if life == 0:
-            timing.ready.wait()
-            timing.ready.wait()
+        timing.ready.cancel_join_thread()  # one that is killed may leave its lock to nobody
+        timing.ready.put(session)
+        timing.all_ready.wait()
         clock = handle.parts.clock
         while clock.elapsed_ms() < timing.until_ms.value:
             (workload,) = rng.choices([*WORKLOADS], [*WORKLOADS.values()])
