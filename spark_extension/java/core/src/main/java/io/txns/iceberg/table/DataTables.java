@@ -121,6 +121,9 @@ public final class DataTables {
       table = loaded.table();
       lost = loaded.lost();
     } catch (NoSuchTableException e) {
+      if (complete.isGone(identifier, null, head, readTs)) {
+        throw e; // the log has moved on from what creates it
+      }
       return logged.notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
     }
     if (table instanceof BaseMetadataTable) {
