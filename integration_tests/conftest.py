@@ -9,6 +9,7 @@ import pytest
 
 from integration_tests import rest_server as rest
 from integration_tests import servers, sessions
+from txns._catalog import early_doom
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return order.get(f"{path.parent.name}/{path.name}", len(order))
 
     items.sort(key=rank)
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine a look would tell a test of its conflict before the commit."""
+    monkeypatch.setattr(early_doom, "_PAUSE_MS", 3_600_000)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.txns.lake import Lake, lake_catalog
+from txns._catalog import early_doom
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import txns
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine a look would tell a test of its conflict before the commit."""
+    monkeypatch.setattr(early_doom, "_PAUSE_MS", 3_600_000)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
+from txns._catalog import early_doom
 
 
 def _append(handle, name, *numbers):
@@ -19,6 +20,12 @@ STATEMENTS = {
     "an append": lambda txn, _name: txn.shared.append(rows(7)),
     "a delete": lambda txn, _name: txn.shared.delete("id = 7"),
 }
+
+
+@pytest.fixture(autouse=True)
+def looks(nobody_looks_early, monkeypatch):
+    """But here they do."""
+    monkeypatch.setattr(early_doom, "_PAUSE_MS", 100)
 
 
 @pytest.fixture
