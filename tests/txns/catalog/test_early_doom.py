@@ -23,7 +23,7 @@ STATEMENTS = {
 
 
 @pytest.fixture(autouse=True)
-def looks(nobody_looks_early, monkeypatch):
+def looks(nobody_looks_early, monkeypatch):  # noqa: ARG001 -- it comes after that one
     """But here they do."""
     monkeypatch.setattr(early_doom, "_PAUSE_MS", 100)
 
