@@ -2,16 +2,20 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.Expression.Operation;
 import org.apache.iceberg.expressions.Expressions;
 
 /**
@@ -23,14 +27,47 @@ import org.apache.iceberg.expressions.Expressions;
  * what was seen was seen. Threads may add to it at once.
  */
 public final class ReadSet {
-  private final Map<TableIdentifier, Expression> tables = new LinkedHashMap<>();
+  private final Map<TableIdentifier, Rows> tables = new LinkedHashMap<>();
   private final Set<TableIdentifier> lookedAt = new LinkedHashSet<>();
   private final Set<TableIdentifier> conditional = new LinkedHashSet<>();
   private final Map<TableIdentifier, Outstanding> outstanding = new LinkedHashMap<>();
   private final Map<String, Set<TableIdentifier>> names = new HashMap<>();
+  private final Map<String, TableMetadata> bases = new HashMap<>();
   private final Set<String> absent = new LinkedHashSet<>();
   private final Set<String> listed = new LinkedHashSet<>();
   private final Set<String> unprotected = new LinkedHashSet<>();
+
+  /**
+   * Which rows of a table were read.
+   *
+   * @param expression they match it; its columns are names
+   * @param caseSensitive whether the letters of those names count
+   */
+  public record RowFilter(Expression expression, boolean caseSensitive) {
+    static final RowFilter EVERYTHING = new RowFilter(Expressions.alwaysTrue(), true);
+  }
+
+  /**
+   * What was read of one table.
+   *
+   * @param filters by what they say, since expressions do not compare
+   * @param planned objects of the table whose scans are about to run, and will say by what
+   */
+  private record Rows(Map<String, RowFilter> filters, Set<Object> planned) {
+    Rows() {
+      this(new LinkedHashMap<>(), Collections.newSetFromMap(new IdentityHashMap<>()));
+    }
+  }
+
+  /** A table was loaded for the first time; {@code base} is what it was. */
+  public synchronized void base(TableMetadata base) {
+    bases.putIfAbsent(TableNames.uuid(base), base);
+  }
+
+  /** What a table was when it was loaded first; null where it was not. */
+  public synchronized TableMetadata baseOf(String uuid) {
+    return bases.get(uuid);
+  }
 
   /**
    * A table was read as a whole.
@@ -38,13 +75,34 @@ public final class ReadSet {
    * @param uuid null where it is not known
    */
   public synchronized void table(TableIdentifier table, String uuid) {
-    filter(table, uuid, Expressions.alwaysTrue());
+    filter(table, uuid, RowFilter.EVERYTHING);
+  }
+
+  /**
+   * Rows of a table are about to be read: all of them, for as long as its scans do not say which.
+   *
+   * @param by the object of the table that is scanned; each one is held for itself
+   */
+  public synchronized void planned(TableIdentifier table, String uuid, Object by) {
+    rowsOf(table).planned().add(by);
+    named(uuid, table);
+  }
+
+  /** A scan of an object of a table is planned: it reads rows that match a filter. */
+  public synchronized void scanned(
+      TableIdentifier table, String uuid, Object by, RowFilter filter) {
+    filter(table, uuid, filter);
+    rowsOf(table).planned().remove(by);
   }
 
   /** Rows of a table that match a filter were read. */
-  public synchronized void filter(TableIdentifier table, String uuid, Expression filter) {
-    tables.merge(table, filter, Expressions::or);
+  public synchronized void filter(TableIdentifier table, String uuid, RowFilter filter) {
+    rowsOf(table).filters().putIfAbsent(filter.toString(), filter);
     named(uuid, table);
+  }
+
+  private Rows rowsOf(TableIdentifier table) {
+    return tables.computeIfAbsent(table, unused -> new Rows());
   }
 
   /** A table's schema, properties or size were looked at, and perhaps none of its rows. */
@@ -114,13 +172,15 @@ public final class ReadSet {
     unprotected.add(name);
   }
 
-  /** The filter under which rows of the table of a change were read; null where none were. */
-  public synchronized Expression filterOf(Change change) {
-    return knownAs(change).stream()
-        .map(tables::get)
-        .filter(Objects::nonNull)
-        .reduce(Expressions::or)
-        .orElse(null);
+  /** The filters under which rows of the table of a change were read; none where none were. */
+  public synchronized List<RowFilter> filtersOf(Change change) {
+    List<Rows> rows = knownAs(change).stream().map(tables::get).filter(Objects::nonNull).toList();
+    List<RowFilter> filters =
+        rows.stream().flatMap(each -> each.filters().values().stream()).toList();
+    boolean everything =
+        rows.stream().anyMatch(each -> !each.planned().isEmpty())
+            || filters.stream().anyMatch(each -> each.expression().op() == Operation.TRUE);
+    return everything ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
   /** Whether the metadata of the table of a change was looked at. */
