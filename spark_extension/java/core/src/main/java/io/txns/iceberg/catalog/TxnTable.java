@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.ConditionalWrite;
 import io.txns.iceberg.meta.FastForward;
+import io.txns.iceberg.stage.ReadSet;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -18,10 +19,12 @@ import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.IncrementalAppendScan;
 import org.apache.iceberg.IncrementalChangelogScan;
 import org.apache.iceberg.ManageSnapshots;
+import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.ReplacePartitions;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SortField;
 import org.apache.iceberg.SortOrder;
@@ -38,6 +41,10 @@ import org.apache.iceberg.metrics.MetricsReporter;
  */
 public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
+
+  /** Above so many bytes of manifests, as Iceberg has it for itself, one process plans slowly. */
+  private static final long LARGE_BYTES = 256L << 20;
+
   private static final Set<String> CONDITIONAL =
       Set.of("newOverwrite", "newRowDelta", "newReplacePartitions", "newDelete");
 
@@ -93,16 +100,23 @@ public final class TxnTable extends BaseTable {
   }
 
   /**
-   * Spark's distributed planning goes around the scans of a table: around those that note reads.
+   * Spark's distributed planning goes around the scans of a table, which tell what they read: in a
+   * transaction it is left to tables whose manifests are too large for one process.
    */
   @Override
   public boolean allowDistributedPlanning() {
-    return !notesReads && super.allowDistributedPlanning();
+    return !notesReads && (running() == null || isLarge()) && super.allowDistributedPlanning();
+  }
+
+  private boolean isLarge() {
+    Snapshot main = currentSnapshot();
+    return main != null
+        && main.allManifests(io()).stream().mapToLong(ManifestFile::length).sum() > LARGE_BYTES;
   }
 
   @Override
   public TableScan newScan() {
-    return notesReads ? tracked(TableScan.class, super.newScan()) : super.newScan();
+    return tracked(TableScan.class, super.newScan());
   }
 
   @Override
@@ -231,6 +245,11 @@ public final class TxnTable extends BaseTable {
     in.reads().table(identifier, uuid);
   }
 
+  /** Note that a plan is about to read its rows: its scans will say which. */
+  public void notePlanned(Transaction in) {
+    in.reads().planned(identifier, uuid, this);
+  }
+
   /** Note in a transaction that its metadata was looked at, and perhaps none of its rows. */
   public void noteMetadataRead(Transaction in) {
     in.reads().metadata(identifier, uuid);
@@ -296,7 +315,14 @@ public final class TxnTable extends BaseTable {
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
       Transaction running = running();
       if (running != null && PLANS.contains(method.getName())) {
-        running.reads().filter(identifier, uuid, ((Scan<?, ?, ?>) scan).filter());
+        Scan<?, ?, ?> planned = (Scan<?, ?, ?>) scan;
+        running
+            .reads()
+            .scanned(
+                identifier,
+                uuid,
+                TxnTable.this,
+                new ReadSet.RowFilter(planned.filter(), planned.isCaseSensitive()));
       }
       try {
         Object result = method.invoke(scan, arguments);

@@ -225,7 +225,8 @@ class RecordedHistoryTest {
 
   private static Object clash(TableIdentifier name, ReadSet reads, List<Entry> newer) {
     try {
-      new ConflictChecker("probe", Isolation.SERIALIZABLE, reads, Map.of()).validate(newer);
+      new ConflictChecker("probe", Isolation.SERIALIZABLE, reads, Map.of(), Optional.empty())
+          .validate(newer);
       return null;
     } catch (TxnException e) {
       return List.of(

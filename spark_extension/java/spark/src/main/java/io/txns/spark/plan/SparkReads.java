@@ -63,7 +63,7 @@ public final class SparkReads {
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      ours.noteRead(transaction);
+      ours.notePlanned(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordRead(TableIdentifier.of(ident.namespace()));
     }
