@@ -295,6 +295,15 @@ public final class TxnTable extends BaseTable {
     }
   }
 
+  /** Note by what a scan reads; where an engine says what it reads, that alone. */
+  private void note(Transaction in, ReadSet.RowFilter filter) {
+    if (notesReads) {
+      in.reads().filter(identifier, uuid, filter);
+    } else {
+      in.reads().scanned(identifier, uuid, this, filter);
+    }
+  }
+
   private <T> T tracked(Class<T> type, T scan) {
     return type.cast(
         Proxy.newProxyInstance(
@@ -316,13 +325,7 @@ public final class TxnTable extends BaseTable {
       Transaction running = running();
       if (running != null && PLANS.contains(method.getName())) {
         Scan<?, ?, ?> planned = (Scan<?, ?, ?>) scan;
-        running
-            .reads()
-            .scanned(
-                identifier,
-                uuid,
-                TxnTable.this,
-                new ReadSet.RowFilter(planned.filter(), planned.isCaseSensitive()));
+        note(running, new ReadSet.RowFilter(planned.filter(), planned.isCaseSensitive()));
       }
       try {
         Object result = method.invoke(scan, arguments);

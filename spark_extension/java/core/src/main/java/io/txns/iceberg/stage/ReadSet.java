@@ -2,7 +2,6 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -51,11 +50,17 @@ public final class ReadSet {
    * What was read of one table.
    *
    * @param filters by what they say, since expressions do not compare
-   * @param planned objects of the table whose scans are about to run, and will say by what
+   * @param planned objects of the table that plans read, each for itself, and whether a scan of it
+   *     has said by what
    */
-  private record Rows(Map<String, RowFilter> filters, Set<Object> planned) {
+  private record Rows(Map<String, RowFilter> filters, Map<Object, Boolean> planned) {
     Rows() {
-      this(new LinkedHashMap<>(), Collections.newSetFromMap(new IdentityHashMap<>()));
+      this(new LinkedHashMap<>(), new IdentityHashMap<>());
+    }
+
+    boolean areAll() {
+      return planned.containsValue(false)
+          || filters.values().stream().anyMatch(one -> one.expression().op() == Operation.TRUE);
     }
   }
 
@@ -84,15 +89,20 @@ public final class ReadSet {
    * @param by the object of the table that is scanned; each one is held for itself
    */
   public synchronized void planned(TableIdentifier table, String uuid, Object by) {
-    rowsOf(table).planned().add(by);
+    rowsOf(table).planned().putIfAbsent(by, false);
     named(uuid, table);
   }
 
-  /** A scan of an object of a table is planned: it reads rows that match a filter. */
+  /**
+   * A scan of an object of a table is planned: where it is of a plan that reads what goes on, and
+   * not the past, it reads rows that match a filter.
+   */
   public synchronized void scanned(
       TableIdentifier table, String uuid, Object by, RowFilter filter) {
-    filter(table, uuid, filter);
-    rowsOf(table).planned().remove(by);
+    Rows rows = tables.get(table);
+    if (rows != null && rows.planned().replace(by, true) != null) {
+      filter(table, uuid, filter);
+    }
   }
 
   /** Rows of a table that match a filter were read. */
@@ -177,10 +187,7 @@ public final class ReadSet {
     List<Rows> rows = knownAs(change).stream().map(tables::get).filter(Objects::nonNull).toList();
     List<RowFilter> filters =
         rows.stream().flatMap(each -> each.filters().values().stream()).toList();
-    boolean everything =
-        rows.stream().anyMatch(each -> !each.planned().isEmpty())
-            || filters.stream().anyMatch(each -> each.expression().op() == Operation.TRUE);
-    return everything ? List.of(RowFilter.EVERYTHING) : filters;
+    return rows.stream().anyMatch(Rows::areAll) ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
   /** Whether the metadata of the table of a change was looked at. */
