@@ -282,6 +282,7 @@ public final class TxnTable extends BaseTable {
     Transaction running = running();
     if (running != null) {
       noteConditionalWrite(running);
+      record(); // an engine says by which rows it chose what it writes; of others nobody knows
     }
     return running;
   }

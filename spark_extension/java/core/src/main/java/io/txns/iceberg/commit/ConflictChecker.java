@@ -154,7 +154,8 @@ final class ConflictChecker {
       return null;
     }
     String words = "a table that it found nothing to change in was written";
-    return goesByFiles(entry, change) ? rowsClash(words, entry, change) : words;
+    boolean byFile = goesByFiles(entry, change) && !reads.filtersOf(change).isEmpty();
+    return byFile ? rowsClash(words, entry, change) : words;
   }
 
   private String writeClash(Entry entry, Change change) {
@@ -179,7 +180,8 @@ final class ConflictChecker {
       return appendClash(entry, change);
     }
     String words = "a table that it wrote over was written";
-    return byRows && write.changesOnlyFiles() && goesByFiles(entry, change)
+    boolean byFile = byRows && write.changesOnlyFiles() && goesByFiles(entry, change);
+    return byFile && !reads.filtersOf(change).isEmpty()
         ? rowsClash(words, entry, change) // its own files restaging looks at
         : words;
   }
