@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")
-_CONFLICTS = ("file", "table")
-FILE, TABLE = _CONFLICTS
+FILE = "file"
+_CONFLICTS = (FILE, "table")
 AUTO = "auto"
 ATOMIC = "atomic"
 _APPLY = (AUTO, ATOMIC, INLINE, NEXT)

@@ -17,11 +17,12 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestWriterV2,
 )
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.delete_file_index import PATH_FIELD_ID as PATH_ID
+from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.types import StringType
 
-from txns._iceberg.manifests import Listing, write_list
+from txns._iceberg.manifests import Listing
+from txns._iceberg.snapshots import branch_at, new_snapshot
 from txns._verify.model import Row
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
-PATH_ID, POSITION_ID = 2147483546, 2147483545
+POSITION_ID = 2147483545
 _SCHEMA = pa.schema(
     [
         pa.field(
@@ -84,32 +85,19 @@ def _updates(table: Table, marked: list[tuple[DataFile, list[int]]], *, bound: b
     assert main is not None
     snapshot_id = metadata.new_snapshot_id()
     manifests = [_manifest(table, snapshot_id, file, at, bound=bound) for file, at in marked]
-    sequence_number = metadata.next_sequence_number()
-    path = f"{metadata.location}/metadata/snap-{snapshot_id}-{uuid.uuid4()}.avro"
-    write_list(
+    count = str(sum(len(at) for _, at in marked))
+    snapshot = new_snapshot(
         table.io,
         metadata,
-        path,
+        f"{metadata.location}/metadata/snap-{snapshot_id}-{uuid.uuid4()}.avro",
         snapshot_id=snapshot_id,
-        parent_id=main.snapshot_id,
-        sequence_number=sequence_number,
+        parent=main,
+        operation="delete",
+        summary={"added-delete-files": str(len(marked)), "added-position-deletes": count},
         listing=Listing(manifests, main.manifest_list),
+        now_ms=main.timestamp_ms + 1,
     )
-    count = str(sum(len(at) for _, at in marked))
-    summary = Summary(
-        Operation.DELETE,
-        **{"added-delete-files": str(len(marked)), "added-position-deletes": count},
-    )
-    snapshot = Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=main.snapshot_id,
-        sequence_number=sequence_number,
-        manifest_list=path,
-        summary=summary,
-        schema_id=metadata.current_schema_id,
-    )
-    moved = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot_id)
-    return (AddSnapshotUpdate(snapshot=snapshot), moved)
+    return (AddSnapshotUpdate(snapshot=snapshot), branch_at("main", snapshot_id))
 
 
 def _manifest(

@@ -2,8 +2,8 @@
 Whether what others did to a table meets what a transaction read of it, file by file.
 
 Reads are held against the snapshots since, one by one: a row that came, left or changed is in a
-file that did, and a filter that no such file can match has seen nothing of it. Docs/isolation.md;
-rules and traps are those of a model over rows (docs/spec.md 11.4).
+file that did, and a filter that no such file can match has seen nothing of it. Rules and
+traps are in docs/isolation.md; `python -m tests.pairs` holds them against brute force over rows.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFileContent
-from pyiceberg.types import StringType
+from pyiceberg.table.delete_file_index import _referenced_data_file_path
 
 from txns._iceberg import snapshots
 from txns._iceberg.manifest_entries import listed, live_entries
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
-
-_PATH_ID = 2147483546
-"""The field of a position delete file that has the paths of data files."""
 
 
 class HistoryGap(Exception):
@@ -107,11 +103,7 @@ def since(
 
 def marked_file(deletes: DataFile) -> str | None:
     """Give the only data file whose rows a delete file marks; None where it may be several."""
-    lower = (deletes.lower_bounds or {}).get(_PATH_ID)
-    if deletes.content != DataFileContent.POSITION_DELETES or lower is None:
-        return None
-    upper = (deletes.upper_bounds or {}).get(_PATH_ID)
-    return str(from_bytes(StringType(), lower)) if lower == upper else None
+    return _referenced_data_file_path(deletes)
 
 
 def reaches(deletes: DataFile, file: DataFile, specs: dict[int, PartitionSpec]) -> bool:

@@ -32,15 +32,20 @@ def _day(day: int, *numbers: int) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-@pytest.fixture
-def days(lake: Lake) -> str:
+def _two_days(lake: Lake, name: str) -> str:
     """A table by days, with two rows on each of two days, in files of their own."""
-    table = lake.catalog.create_table("shop.days", SCHEMA)
+    table = lake.catalog.create_table(f"shop.{name}", SCHEMA)
     with table.update_spec() as update:
         update.add_field("day", IdentityTransform())
     for day in (1, 2):
         table.append(_day(day, 10 * day, 10 * day + 1))
-    lake.open().register("shop.days")
+    return f"shop.{name}"
+
+
+@pytest.fixture
+def days(lake: Lake) -> str:
+    """Such a table, under care."""
+    lake.open().register(_two_days(lake, "days"))
     return "shop.days"
 
 
@@ -83,19 +88,15 @@ WRITES = [_delete, _delete_day, _overwrite, _replace, _upsert, _read_and_append,
 @pytest.mark.parametrize("write", WRITES)
 def test_two_days_do_not_clash(lake, handle, days, write, level):
     """Both commit, and the table is as one after the other leaves it."""
-    alone = lake.catalog.create_table("shop.alone", SCHEMA)
-    with alone.update_spec() as update:
-        update.add_field("day", IdentityTransform())
+    alone = _two_days(lake, "alone")
     for day in (1, 2):
-        alone.append(_day(day, 10 * day, 10 * day + 1))
-    for day in (1, 2):
-        write(lake.catalog.load_table("shop.alone"), day)
+        write(lake.catalog.load_table(alone), day)
     one, two = (handle.begin(isolation=level) for _ in range(2))
     write(one.load_table(days), 1)
     write(two.load_table(days), 2)
     two.commit()
     one.commit()
-    assert lake.plain_ids("shop.alone") == lake.plain_ids(days)
+    assert lake.plain_ids(alone) == lake.plain_ids(days)
     assert [] == check_all(handle.parts).violations
 
 
