@@ -132,8 +132,7 @@ final class FileConflicts {
                 changes.files().stream()
                     .filter(file -> mayBeInPartition(file) && mayHold.eval(file)),
                 changes.deletes().stream()
-                    .filter(
-                        file -> FileChanges.isGlobal(file, specs) || mayBeInPartition(file)))
+                    .filter(file -> FileChanges.isGlobal(file, specs) || mayBeInPartition(file)))
             .map(file -> ((ContentFile<?>) file).location())
             .findFirst();
       } catch (ValidationException e) { // of columns that only the transaction's own schema has
@@ -144,9 +143,7 @@ final class FileConflicts {
     }
 
     private boolean mayBeInPartition(ContentFile<?> file) {
-      return inPartition
-          .computeIfAbsent(file.specId(), this::evaluator)
-          .eval(file.partition());
+      return inPartition.computeIfAbsent(file.specId(), this::evaluator).eval(file.partition());
     }
 
     private Evaluator evaluator(int specId) {

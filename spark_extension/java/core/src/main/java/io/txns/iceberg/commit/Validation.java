@@ -120,8 +120,7 @@ final class Validation {
         request.byFile()
             ? Optional.of(new FileConflicts(request.reads(), table -> standing(table, head)))
             : Optional.empty();
-    new ConflictChecker(
-            request.key().txnId(), request.isolation(), request.reads(), writes, files)
+    new ConflictChecker(request.key().txnId(), request.isolation(), request.reads(), writes, files)
         .validate(newer);
     Map<TableIdentifier, Map<String, Winner>> moved = new LinkedHashMap<>();
     newer.forEach(
@@ -238,8 +237,7 @@ final class Validation {
       return restagedOn(request, staged, newBase, winner, head, leftovers);
     }
     leftovers.versionOf(staged);
-    StagedTable restaged =
-        Restager.asOne(staged, newBase, txnId, winner, winners, head.upper());
+    StagedTable restaged = Restager.asOne(staged, newBase, txnId, winner, winners, head.upper());
     leftovers.versionOf(restaged);
     return restaged;
   }

@@ -96,8 +96,7 @@ public record FileChanges(
       if (parent == null && at.parentId() != null) {
         throw new HistoryGapException();
       }
-      steps.add(
-          new Step(snapshot, () -> between(parent, snapshot, io, metadata.specsById())));
+      steps.add(new Step(snapshot, () -> between(parent, snapshot, io, metadata.specsById())));
       at = parent;
     }
     if (at == null && before != null) {

@@ -145,8 +145,7 @@ public final class Restager {
    * @param author the transaction because of which; empty where it is none
    */
   private record Unfit(String reason, String author) {
-    static Optional<Unfit> of(
-        StagedTable staged, FileChanges own, TableMetadata newer, FileIO io) {
+    static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer, FileIO io) {
       if (!isSameShape(staged.base(), newer)) {
         return unfit("the table that it wrote has another schema or partitioning now");
       }
@@ -180,9 +179,9 @@ public final class Restager {
     }
 
     /**
-     * Whether files of several steps may get one sequence number: what an equality delete of a later
-     * step takes from a file of an earlier one it would leave then. And it would take what others
-     * have added since.
+     * Whether files of several steps may get one sequence number: what an equality delete of a
+     * later step takes from a file of an earlier one it would leave then. And it would take what
+     * others have added since.
      */
     private static boolean standsByItself(StagedTable staged, FileChanges own) {
       return own.addedDeletes().stream()
@@ -190,8 +189,7 @@ public final class Restager {
     }
 
     /** Files that both have taken away or marked, or whose rows others have marked as deleted. */
-    private static Set<String> touched(
-        FileChanges own, FileChanges theirs, TableMetadata newer) {
+    private static Set<String> touched(FileChanges own, FileChanges theirs, TableMetadata newer) {
       Map<Integer, PartitionSpec> specs = newer.specsById();
       Set<String> touched = new LinkedHashSet<>();
       for (DataFile file : own.removed().values()) {

@@ -194,9 +194,9 @@ public final class StagedTable {
   }
 
   /**
-   * Whether all it does is to add and remove files on {@code main}: then it can be made again as one
-   * operation on a newer state ({@link Restager#asOne}). A format above 2 numbers rows, which only
-   * appends and single operations leave as they are.
+   * Whether all it does is to add and remove files on {@code main}: then it can be made again as
+   * one operation on a newer state ({@link Restager#asOne}). A format above 2 numbers rows, which
+   * only appends and single operations leave as they are.
    */
   public boolean changesOnlyFiles() {
     return isChanged()
