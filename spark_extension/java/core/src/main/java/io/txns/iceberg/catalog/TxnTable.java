@@ -9,6 +9,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -31,6 +32,7 @@ import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.metrics.MetricsReporter;
 
 /**
@@ -55,6 +57,7 @@ public final class TxnTable extends BaseTable {
   private final transient TxnTableOperations operations;
   private final transient Supplier<Transaction> transaction;
   private final boolean notesReads;
+  private volatile boolean past;
 
   /**
    * @param uuid the table's, where names may change
@@ -121,13 +124,13 @@ public final class TxnTable extends BaseTable {
 
   @Override
   public IncrementalAppendScan newIncrementalAppendScan() {
-    record();
+    recordRead();
     return super.newIncrementalAppendScan();
   }
 
   @Override
   public IncrementalChangelogScan newIncrementalChangelogScan() {
-    record();
+    recordRead();
     return super.newIncrementalChangelogScan();
   }
 
@@ -184,7 +187,11 @@ public final class TxnTable extends BaseTable {
   /** One of its transactions begins an operation, which Iceberg makes without asking the table. */
   private void begins(String operation) {
     if (CONDITIONAL.contains(operation)) {
-      noteConditionalWrite();
+      Transaction running = running();
+      if (running != null) {
+        noteConditionalWrite(running);
+        noteRead(running); // nobody sees by which rows it chooses
+      }
     } else if (operation.equals("expireSnapshots")) {
       refuseExpiryInside();
     }
@@ -192,14 +199,12 @@ public final class TxnTable extends BaseTable {
 
   @Override
   public ReplacePartitions newReplacePartitions() {
-    noteConditionalWrite();
-    return super.newReplacePartitions();
+    return conditional(ReplacePartitions.class, super.newReplacePartitions());
   }
 
   @Override
   public DeleteFiles newDelete() {
-    noteConditionalWrite();
-    return super.newDelete();
+    return conditional(DeleteFiles.class, super.newDelete());
   }
 
   @Override
@@ -218,10 +223,33 @@ public final class TxnTable extends BaseTable {
   }
 
   private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
-    Transaction running = noteConditionalWrite();
-    return running != null && running.writes().leavesNoEmptySnapshot()
-        ? ConditionalWrite.of(type, operation)
-        : operation;
+    Transaction running = running();
+    if (running == null) {
+      return operation;
+    }
+    noteConditionalWrite(running);
+    Object by = operation;
+    running.reads().unsaid(identifier, uuid, by);
+    WrittenRows rows = new WrittenRows(specs());
+    boolean writesNothing =
+        running.writes().leavesNoEmptySnapshot()
+            && !(operation instanceof DeleteFiles)
+            && !(operation instanceof ReplacePartitions);
+    return ConditionalWrite.of(
+        type,
+        operation,
+        writesNothing,
+        (method, arguments) -> rows.note(method, arguments, operation instanceof ReplacePartitions),
+        () -> rows.filters().ifPresent(filters -> noteSaid(running, by, filters, rows)));
+  }
+
+  /** It is told by which rows a write has chosen what it does. */
+  private void noteSaid(Transaction in, Object by, List<Expression> filters, WrittenRows rows) {
+    for (Expression each : filters) {
+      in.reads().filter(identifier, uuid, filterOf(each, rows.isCaseSensitive(), null));
+    }
+    in.reads().said(identifier, by);
+    in.reads().said(identifier, this); // what was loaded to be written, and is not scanned
   }
 
   @Override
@@ -245,9 +273,14 @@ public final class TxnTable extends BaseTable {
     in.reads().table(identifier, uuid);
   }
 
-  /** Note that a plan is about to read its rows: its scans will say which. */
+  /** Note that a plan is about to read its rows, or to write it by them: its scans say by which. */
   public void notePlanned(Transaction in) {
-    in.reads().planned(identifier, uuid, this);
+    in.reads().unsaid(identifier, uuid, this);
+  }
+
+  /** It is of the past, by a snapshot or a tag: its scans are not what goes on. */
+  public void notePast() {
+    past = true;
   }
 
   /** Note in a transaction that its metadata was looked at, and perhaps none of its rows. */
@@ -272,21 +305,6 @@ public final class TxnTable extends BaseTable {
     return running != null;
   }
 
-  private void record() {
-    if (notesReads) {
-      recordRead();
-    }
-  }
-
-  private Transaction noteConditionalWrite() {
-    Transaction running = running();
-    if (running != null) {
-      noteConditionalWrite(running);
-      record(); // an engine says by which rows it chose what it writes; of others nobody knows
-    }
-    return running;
-  }
-
   /** None either when it has ended under a running statement: that is for the commit to refuse. */
   private Transaction running() {
     try {
@@ -296,13 +314,27 @@ public final class TxnTable extends BaseTable {
     }
   }
 
-  /** Note by what a scan reads; where an engine says what it reads, that alone. */
-  private void note(Transaction in, ReadSet.RowFilter filter) {
-    if (notesReads) {
-      in.reads().filter(identifier, uuid, filter);
-    } else {
-      in.reads().scanned(identifier, uuid, this, filter);
+  /** Note by what a scan reads: where an engine has planned to, that alone. */
+  private void note(Transaction in, Scan<?, ?, ?> scan) {
+    if (past) {
+      return;
     }
+    Snapshot of = scan instanceof TableScan data ? data.snapshot() : null;
+    ReadSet.RowFilter filter = filterOf(scan.filter(), scan.isCaseSensitive(), of);
+    in.reads().filter(identifier, uuid, filter);
+    in.reads().said(identifier, this);
+  }
+
+  /**
+   * @param of the snapshot whose columns the filter names; null for the table's own
+   */
+  private ReadSet.RowFilter filterOf(Expression filter, boolean caseSensitive, Snapshot of) {
+    int current = schema().schemaId();
+    Integer named = of == null ? null : of.schemaId();
+    boolean same = named == null || named == current;
+    return same
+        ? new ReadSet.RowFilter(filter, caseSensitive, current)
+        : ReadSet.RowFilter.EVERYTHING;
   }
 
   private <T> T tracked(Class<T> type, T scan) {
@@ -325,8 +357,7 @@ public final class TxnTable extends BaseTable {
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
       Transaction running = running();
       if (running != null && PLANS.contains(method.getName())) {
-        Scan<?, ?, ?> planned = (Scan<?, ?, ?>) scan;
-        note(running, new ReadSet.RowFilter(planned.filter(), planned.isCaseSensitive()));
+        note(running, (Scan<?, ?, ?>) scan);
       }
       try {
         Object result = method.invoke(scan, arguments);

@@ -113,7 +113,7 @@ final class ConflictChecker {
     if (!goesByFiles(entry, change)) {
       String read =
           filters.stream()
-              .map(filter -> filter.expression().toString())
+              .map(filter -> FilterWords.of(filter.expression()))
               .collect(Collectors.joining(" or "));
       return words + " (filter " + read + ")";
     }

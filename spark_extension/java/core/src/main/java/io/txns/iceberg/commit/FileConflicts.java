@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.apache.iceberg.ContentFile;
@@ -23,7 +24,6 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Evaluator;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.InclusiveMetricsEvaluator;
@@ -42,15 +42,18 @@ final class FileConflicts {
 
   private final ReadSet reads;
   private final Function<TableIdentifier, Loaded> standing;
+  private final Set<String> others;
 
   /** By table and transaction, what of it has met which filter, in words. */
   private final Map<String, Map<String, String>> met = new HashMap<>();
 
   /**
+   * @param others the ids of those whose entries are held against it
    * @param standing gives a table as the head has it that is to be replaced
    */
-  FileConflicts(ReadSet reads, Function<TableIdentifier, Loaded> standing) {
+  FileConflicts(ReadSet reads, Set<String> others, Function<TableIdentifier, Loaded> standing) {
     this.reads = reads;
+    this.others = Set.copyOf(others);
     this.standing = standing;
   }
 
@@ -78,13 +81,13 @@ final class FileConflicts {
           now.real().io(),
           now.metadata(),
           before == null ? null : before.snapshotId(),
-          reads.filtersOf(change));
+          reads.filtersOf(change).stream().map(filter -> filter.within(base)).toList());
     } catch (HistoryGapException e) {
       return Map.of(ANYBODY, "its snapshots since have been expired, or main was moved");
     }
   }
 
-  private static Map<String, String> ofSnapshots(
+  private Map<String, String> ofSnapshots(
       FileIO io, TableMetadata now, Long before, List<ReadSet.RowFilter> filters)
       throws HistoryGapException {
     List<Look> looks = filters.stream().map(filter -> new Look(now, filter)).toList();
@@ -102,8 +105,10 @@ final class FileConflicts {
     return found;
   }
 
-  private static String author(Snapshot snapshot) {
-    return snapshot.summary().getOrDefault(TableMark.SNAPSHOT_TXN_ID, ANYBODY);
+  /** Who made a snapshot, by what it says, if that is one of them: a stranger may say anything. */
+  private String author(Snapshot snapshot) {
+    String said = snapshot.summary().getOrDefault(TableMark.SNAPSHOT_TXN_ID, ANYBODY);
+    return others.contains(said) ? said : ANYBODY;
   }
 
   /** One filter under which rows of a table were read. */
@@ -120,7 +125,7 @@ final class FileConflicts {
     }
 
     String words(String path) {
-      return "filter " + filter.expression() + ", file " + path;
+      return "filter " + FilterWords.of(filter.expression()) + ", file " + path;
     }
 
     /** A file that came or left and may hold, or mark, a row that matches. */
@@ -135,7 +140,7 @@ final class FileConflicts {
                     .filter(file -> FileChanges.isGlobal(file, specs) || mayBeInPartition(file)))
             .map(file -> ((ContentFile<?>) file).location())
             .findFirst();
-      } catch (ValidationException e) { // of columns that only the transaction's own schema has
+      } catch (RuntimeException e) { // of a spec whose column is gone, or what nobody can project
         return Stream.concat(changes.files().stream(), changes.deletes().stream())
             .map(file -> ((ContentFile<?>) file).location())
             .findFirst();

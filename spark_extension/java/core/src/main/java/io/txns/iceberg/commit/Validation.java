@@ -118,7 +118,8 @@ final class Validation {
     List<Entry> newer = timeline.above(head.state(), request.readTs());
     Optional<FileConflicts> files =
         request.byFile()
-            ? Optional.of(new FileConflicts(request.reads(), table -> standing(table, head)))
+            ? Optional.of(
+                new FileConflicts(request.reads(), ids(newer), table -> standing(table, head)))
             : Optional.empty();
     new ConflictChecker(request.key().txnId(), request.isolation(), request.reads(), writes, files)
         .validate(newer);
@@ -145,6 +146,10 @@ final class Validation {
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  private static Set<String> ids(List<Entry> entries) {
+    return entries.stream().map(Entry::txnId).collect(Collectors.toSet());
   }
 
   /** Hold against its table what was read before it was applied, and has left the log. */

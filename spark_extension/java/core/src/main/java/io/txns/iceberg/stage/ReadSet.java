@@ -2,6 +2,11 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.ObjectOutputStream;
+import java.nio.ByteBuffer;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -26,6 +31,9 @@ import org.apache.iceberg.expressions.Expressions;
  * what was seen was seen. Threads may add to it at once.
  */
 public final class ReadSet {
+  /** So many filters of one table are taken for one of all its rows. */
+  private static final int MANY = 1000;
+
   private final Map<TableIdentifier, Rows> tables = new LinkedHashMap<>();
   private final Set<TableIdentifier> lookedAt = new LinkedHashSet<>();
   private final Set<TableIdentifier> conditional = new LinkedHashSet<>();
@@ -41,26 +49,50 @@ public final class ReadSet {
    *
    * @param expression they match it; its columns are names
    * @param caseSensitive whether the letters of those names count
+   * @param schemaId of which of the table's schemas the names are: a transaction may have renamed
+   *     columns, and gone back to a savepoint since
    */
-  public record RowFilter(Expression expression, boolean caseSensitive) {
-    static final RowFilter EVERYTHING = new RowFilter(Expressions.alwaysTrue(), true);
+  public record RowFilter(Expression expression, boolean caseSensitive, int schemaId) {
+    /** All rows, and whatever tells of them. */
+    public static final RowFilter EVERYTHING = new RowFilter(Expressions.alwaysTrue(), true, 0);
+
+    /** The same in the columns of a state of its table: all rows where it has others. */
+    public RowFilter within(TableMetadata base) {
+      return isEverything() || schemaId == base.currentSchemaId() ? this : EVERYTHING;
+    }
+
+    boolean isEverything() {
+      return expression.op() == Operation.TRUE;
+    }
+
+    /** What tells it from others; expressions do not compare, and their words may be alike. */
+    private Object key() {
+      try {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        new ObjectOutputStream(bytes).writeObject(expression);
+        return List.of(ByteBuffer.wrap(bytes.toByteArray()), caseSensitive, schemaId);
+      } catch (IOException e) {
+        return new Object();
+      }
+    }
   }
 
   /**
    * What was read of one table.
    *
-   * @param filters by what they say, since expressions do not compare
-   * @param planned objects of the table that plans read, each for itself, and whether a scan of it
-   *     has said by what
+   * @param filters each once
+   * @param unsaid objects of the table that plans read, or operations that write it by what it
+   *     holds, which have not said yet by which rows
    */
-  private record Rows(Map<String, RowFilter> filters, Map<Object, Boolean> planned) {
+  private record Rows(Map<Object, RowFilter> filters, Set<Object> unsaid) {
     Rows() {
-      this(new LinkedHashMap<>(), new IdentityHashMap<>());
+      this(new LinkedHashMap<>(), Collections.newSetFromMap(new IdentityHashMap<>()));
     }
 
     boolean areAll() {
-      return planned.containsValue(false)
-          || filters.values().stream().anyMatch(one -> one.expression().op() == Operation.TRUE);
+      return !unsaid.isEmpty()
+          || filters.size() > MANY
+          || filters.values().stream().anyMatch(RowFilter::isEverything);
     }
   }
 
@@ -84,30 +116,27 @@ public final class ReadSet {
   }
 
   /**
-   * Rows of a table are about to be read: all of them, for as long as its scans do not say which.
+   * Rows of a table are about to be read, or written by what they are: all of them, for as long as
+   * nobody says which.
    *
-   * @param by the object of the table that is scanned; each one is held for itself
+   * @param by the object of the table that is scanned, or what writes; each one is held for itself
    */
-  public synchronized void planned(TableIdentifier table, String uuid, Object by) {
-    rowsOf(table).planned().putIfAbsent(by, false);
+  public synchronized void unsaid(TableIdentifier table, String uuid, Object by) {
+    rowsOf(table).unsaid().add(by);
     named(uuid, table);
   }
 
-  /**
-   * A scan of an object of a table is planned: where it is of a plan that reads what goes on, and
-   * not the past, it reads rows that match a filter.
-   */
-  public synchronized void scanned(
-      TableIdentifier table, String uuid, Object by, RowFilter filter) {
+  /** It has been said now by which rows; {@link #filter} takes the filters. */
+  public synchronized void said(TableIdentifier table, Object by) {
     Rows rows = tables.get(table);
-    if (rows != null && rows.planned().replace(by, true) != null) {
-      filter(table, uuid, filter);
+    if (rows != null) {
+      rows.unsaid().remove(by);
     }
   }
 
   /** Rows of a table that match a filter were read. */
   public synchronized void filter(TableIdentifier table, String uuid, RowFilter filter) {
-    rowsOf(table).filters().putIfAbsent(filter.toString(), filter);
+    rowsOf(table).filters().putIfAbsent(filter.key(), filter);
     named(uuid, table);
   }
 

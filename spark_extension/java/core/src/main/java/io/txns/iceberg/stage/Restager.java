@@ -1,28 +1,38 @@
 package io.txns.iceberg.stage;
 
+import static java.util.stream.Collectors.joining;
+import static java.util.stream.Collectors.toSet;
+
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.FileChanges;
 import io.txns.iceberg.table.TableMark;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.EnvironmentContext;
 import org.apache.iceberg.FileContent;
+import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
+import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.util.ContentFileUtil;
+import org.apache.iceberg.util.DataFileSet;
+import org.apache.iceberg.util.DeleteFileSet;
 import org.apache.iceberg.util.PartitionSet;
 
 /**
@@ -105,9 +115,12 @@ public final class Restager {
       Map<String, Winner> winners,
       long leastTs) {
     FileIO io = staged.real().io();
-    Map<Integer, PartitionSpec> specs = newer.specsById();
-    Snapshot before = staged.base().currentSnapshot();
-    FileChanges own = FileChanges.between(before, staged.current().currentSnapshot(), io, specs);
+    FileChanges own =
+        FileChanges.between(
+            staged.base().currentSnapshot(),
+            staged.current().currentSnapshot(),
+            io,
+            staged.current().specsById());
     Unfit.of(staged, own, newer, io)
         .ifPresent(
             unfit -> {
@@ -119,12 +132,9 @@ public final class Restager {
                   unfit.reason());
             });
     StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newer, false);
-    RowDelta again =
-        new BaseTable(restaged.operations(), staged.identifier().toString()).newRowDelta();
-    own.added().forEach(again::addRows);
-    own.removed().values().forEach(again::removeRows);
-    own.addedDeletes().forEach(again::addDeletes);
-    own.removedDeletes().forEach(again::removeDeletes);
+    BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
+    SnapshotUpdate<?> again =
+        own.addedDeletes().isEmpty() ? overwrite(target, own) : rowDelta(target, own, newer);
     for (Snapshot snapshot : staged.snapshots()) {
       snapshot.summary().forEach((key, value) -> setCallers(again, key, value));
     }
@@ -132,7 +142,26 @@ public final class Restager {
     return restaged;
   }
 
-  private static void setCallers(RowDelta operation, String key, String value) {
+  private static OverwriteFiles overwrite(BaseTable target, FileChanges own) {
+    OverwriteFiles again = target.newOverwrite();
+    own.added().forEach(again::addFile);
+    return again.deleteFiles(
+        DataFileSet.of(own.removed().values()), DeleteFileSet.of(own.removedDeletes()));
+  }
+
+  private static RowDelta rowDelta(BaseTable target, FileChanges own, TableMetadata newer) {
+    RowDelta again = target.newRowDelta();
+    if (newer.currentSnapshot() != null) {
+      again.validateFromSnapshot(newer.currentSnapshot().snapshotId()); // of before it is known
+    }
+    own.added().forEach(again::addRows);
+    own.removed().values().forEach(again::removeRows);
+    own.addedDeletes().forEach(again::addDeletes);
+    own.removedDeletes().forEach(again::removeDeletes);
+    return again;
+  }
+
+  private static void setCallers(SnapshotUpdate<?> operation, String key, String value) {
     if (isCallers(key)) {
       operation.set(key, value);
     }
@@ -149,8 +178,7 @@ public final class Restager {
       if (!isSameShape(staged.base(), newer)) {
         return unfit("the table that it wrote has another schema or partitioning now");
       }
-      boolean nothing = own.files().isEmpty() && own.deletes().isEmpty();
-      if (nothing || !standsByItself(staged, own)) {
+      if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
         return unfit("a table that it wrote over was written");
       }
       Snapshot before = staged.base().currentSnapshot();
@@ -179,28 +207,42 @@ public final class Restager {
     }
 
     /**
-     * Whether files of several steps may get one sequence number: what an equality delete of a
-     * later step takes from a file of an earlier one it would leave then. And it would take what
-     * others have added since.
+     * Whether one operation does the same. Files of several steps get one sequence number then:
+     * what an equality delete of a later step takes from a file of an earlier one it would leave,
+     * and it would take what others have added since. Operations know files by their paths.
      */
-    private static boolean standsByItself(StagedTable staged, FileChanges own) {
-      return own.addedDeletes().stream()
-          .noneMatch(each -> each.content() == FileContent.EQUALITY_DELETES);
+    private static boolean isOneOperation(FileChanges own) {
+      Set<String> added = new HashSet<>(own.removed().keySet());
+      return !(own.files().isEmpty() && own.deletes().isEmpty())
+          && own.added().stream().allMatch(file -> added.add(file.location()))
+          && own.deletes().stream()
+              .noneMatch(each -> each.content() == FileContent.EQUALITY_DELETES);
+    }
+
+    /** Whether the specs of files are the same in a newer state. */
+    private static boolean hasItsSpecs(FileChanges own, TableMetadata was, TableMetadata newer) {
+      return Stream.concat(own.files().stream(), own.deletes().stream())
+          .map(ContentFile::specId)
+          .distinct()
+          .allMatch(id -> Objects.equals(was.spec(id), newer.spec(id)));
     }
 
     /** Files that both have taken away or marked, or whose rows others have marked as deleted. */
     private static Set<String> touched(FileChanges own, FileChanges theirs, TableMetadata newer) {
       Map<Integer, PartitionSpec> specs = newer.specsById();
       Set<String> touched = new LinkedHashSet<>();
+      Set<String> came = theirs.added().stream().map(ContentFile::location).collect(toSet());
       for (DataFile file : own.removed().values()) {
         boolean marked =
             theirs.addedDeletes().stream().anyMatch(each -> FileChanges.reaches(each, file, specs));
-        if (marked || theirs.removed().containsKey(file.location())) {
+        boolean moved =
+            theirs.removed().containsKey(file.location()) || came.contains(file.location());
+        if (marked || moved) {
           touched.add(file.location());
         }
       }
       for (DeleteFile marks : own.addedDeletes()) {
-        theirs.removed().values().stream()
+        theirs.files().stream()
             .filter(file -> FileChanges.reaches(marks, file, specs))
             .forEach(file -> touched.add(file.location()));
         theirs.addedDeletes().stream()
@@ -232,7 +274,7 @@ public final class Restager {
     }
 
     private static String words(Set<String> touched) {
-      String shown = touched.stream().sorted().limit(SHOWN_FILES).collect(Collectors.joining(", "));
+      String shown = touched.stream().sorted().limit(SHOWN_FILES).collect(joining(", "));
       int more = touched.size() - SHOWN_FILES;
       return "files that it replaced, removed or marked were changed by others ("
           + (more > 0 ? shown + " and " + more + " more" : shown)

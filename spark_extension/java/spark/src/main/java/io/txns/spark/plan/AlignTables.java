@@ -52,7 +52,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           boolean cached = !PlanCache.isEmpty(session);
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
           if (state.isExplicit() || state.isInWrite()) {
-            forEach(plan, leaf -> recordRead(leaf, state));
+            forEach(loaded, leaf -> recordRead(leaf, state));
           }
           return state.isExplicit() ? loaded : align(loaded);
         });

@@ -47,12 +47,20 @@ public final class SparkReads {
   public static void loaded(
       Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     if (!goesOn(transaction, ident, table, asOf)) {
+      past(table);
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
       ours.noteMetadataRead(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordMetadataRead(TableIdentifier.of(ident.namespace()));
+    }
+  }
+
+  /** What was loaded of the past is scanned unseen: each load gives an object of its own. */
+  private static void past(Table table) {
+    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
+      ours.notePast();
     }
   }
 
