@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DeleteFiles;
@@ -22,6 +23,7 @@ import org.apache.iceberg.IncrementalChangelogScan;
 import org.apache.iceberg.ManageSnapshots;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PlanningMode;
 import org.apache.iceberg.ReplacePartitions;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
@@ -57,7 +59,7 @@ public final class TxnTable extends BaseTable {
   private final transient TxnTableOperations operations;
   private final transient Supplier<Transaction> transaction;
   private final boolean notesReads;
-  private volatile boolean past;
+  private volatile boolean shown;
 
   /**
    * @param uuid the table's, where names may change
@@ -104,11 +106,19 @@ public final class TxnTable extends BaseTable {
 
   /**
    * Spark's distributed planning goes around the scans of a table, which tell what they read: in a
-   * transaction it is left to tables whose manifests are too large for one process.
+   * transaction it is left to tables whose manifests are too large for one process, and to those
+   * whose properties ask for it.
    */
   @Override
   public boolean allowDistributedPlanning() {
-    return !notesReads && (running() == null || isLarge()) && super.allowDistributedPlanning();
+    boolean may = running() == null || asksForDistributedPlanning() || isLarge();
+    return !notesReads && may && super.allowDistributedPlanning();
+  }
+
+  private boolean asksForDistributedPlanning() {
+    return Stream.of(TableProperties.DATA_PLANNING_MODE, TableProperties.DELETE_PLANNING_MODE)
+        .map(mode -> properties().getOrDefault(mode, ""))
+        .anyMatch(PlanningMode.DISTRIBUTED.modeName()::equalsIgnoreCase);
   }
 
   private boolean isLarge() {
@@ -278,9 +288,9 @@ public final class TxnTable extends BaseTable {
     in.reads().unsaid(identifier, uuid, this);
   }
 
-  /** It is of the past, by a snapshot or a tag: its scans are not what goes on. */
-  public void notePast() {
-    past = true;
+  /** What its scans find out of it is shown, or of the past: no rows of it are read by them. */
+  public void noteNoScans() {
+    shown = true;
   }
 
   /** Note in a transaction that its metadata was looked at, and perhaps none of its rows. */
@@ -316,7 +326,7 @@ public final class TxnTable extends BaseTable {
 
   /** Note by what a scan reads: where an engine has planned to, that alone. */
   private void note(Transaction in, Scan<?, ?, ?> scan) {
-    if (past) {
+    if (shown) {
       return;
     }
     Snapshot of = scan instanceof TableScan data ? data.snapshot() : null;

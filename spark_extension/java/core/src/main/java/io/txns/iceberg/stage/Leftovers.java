@@ -126,14 +126,14 @@ public final class Leftovers {
       payloads.keySet().forEach(log::supersede);
     }
     restaged.stream()
-        .filter(table -> !isOn(table, committed))
-        .forEach(table -> StagedFiles.metadataOf(table).delete());
-    restaged.stream()
         .filter(table -> isOn(table, committed) && !originals.contains(table))
         .forEach(table -> removeWhatPassed(table, originals));
+    restaged.stream()
+        .filter(table -> !isOn(table, committed))
+        .forEach(table -> StagedFiles.metadataOf(table).delete());
   }
 
-  /** Data files that came and went within what is one operation now: no snapshot names them. */
+  /** What came and went within what is one operation now, as the manifests tell that go next. */
   private void removeWhatPassed(StagedTable made, Collection<StagedTable> originals) {
     originals.stream()
         .filter(one -> one.identifier().equals(made.identifier()) && !one.isAppendOnly())

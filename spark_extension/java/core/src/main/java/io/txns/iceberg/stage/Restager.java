@@ -44,7 +44,16 @@ import org.apache.iceberg.util.PartitionSet;
 public final class Restager {
   /** Summary keys that a new snapshot computes for itself. */
   private static final Set<String> COMPUTED_PREFIXES =
-      Set.of("added-", "total-", "changed-", "deleted-", "removed-", "manifests-", "entries-");
+      Set.of(
+          "added-",
+          "total-",
+          "changed-",
+          "deleted-",
+          "removed-",
+          "manifests-",
+          "entries-",
+          "partition-summaries-included",
+          "partitions.");
 
   private static final String ICEBERG_VERSION = "iceberg-version";
   private static final int SHOWN_FILES = 3;

@@ -47,7 +47,7 @@ public final class SparkReads {
   public static void loaded(
       Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     if (!goesOn(transaction, ident, table, asOf)) {
-      past(table);
+      unseen(table);
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
@@ -57,10 +57,13 @@ public final class SparkReads {
     }
   }
 
-  /** What was loaded of the past is scanned unseen: each load gives an object of its own. */
-  private static void past(Table table) {
+  /**
+   * A table was loaded to describe it, or of the past: what its scans find tells of no rows that go
+   * on. A plan that reads it all the same counts as reading the whole table.
+   */
+  static void unseen(Table table) {
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      ours.notePast();
+      ours.noteNoScans();
     }
   }
 
