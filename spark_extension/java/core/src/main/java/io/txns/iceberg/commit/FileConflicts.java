@@ -24,6 +24,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.expressions.Evaluator;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.InclusiveMetricsEvaluator;
@@ -43,6 +44,7 @@ final class FileConflicts {
   private final ReadSet reads;
   private final Function<TableIdentifier, Loaded> standing;
   private final Set<String> others;
+  private final Runnable atWork;
 
   /** By table and transaction, what of it has met which filter, in words. */
   private final Map<String, Map<String, String>> met = new HashMap<>();
@@ -50,11 +52,17 @@ final class FileConflicts {
   /**
    * @param others the ids of those whose entries are held against it
    * @param standing gives a table as the head has it that is to be replaced
+   * @param atWork is run now and then: it may go on under a lock
    */
-  FileConflicts(ReadSet reads, Set<String> others, Function<TableIdentifier, Loaded> standing) {
+  FileConflicts(
+      ReadSet reads,
+      Set<String> others,
+      Function<TableIdentifier, Loaded> standing,
+      Runnable atWork) {
     this.reads = reads;
     this.others = Set.copyOf(others);
     this.standing = standing;
+    this.atWork = atWork;
   }
 
   /** Which filter met which file of an entry; empty where none did. */
@@ -82,7 +90,7 @@ final class FileConflicts {
           now.metadata(),
           before == null ? null : before.snapshotId(),
           reads.filtersOf(change).stream().map(filter -> filter.within(base)).toList());
-    } catch (HistoryGapException e) {
+    } catch (HistoryGapException | NotFoundException e) {
       return Map.of(ANYBODY, "its snapshots since have been expired, or main was moved");
     }
   }
@@ -96,6 +104,7 @@ final class FileConflicts {
       if (DataOperations.REPLACE.equals(step.snapshot().operation())) {
         continue; // the same rows in other files
       }
+      atWork.run();
       FileChanges changes = step.changes().get();
       for (Look look : looks) {
         look.firstMet(changes)

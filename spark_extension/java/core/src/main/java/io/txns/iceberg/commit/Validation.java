@@ -119,7 +119,8 @@ final class Validation {
     Optional<FileConflicts> files =
         request.byFile()
             ? Optional.of(
-                new FileConflicts(request.reads(), ids(newer), table -> standing(table, head)))
+                new FileConflicts(
+                    request.reads(), ids(newer), table -> standing(table, head), head::atWork))
             : Optional.empty();
     new ConflictChecker(request.key().txnId(), request.isolation(), request.reads(), writes, files)
         .validate(newer);
@@ -241,6 +242,7 @@ final class Validation {
     if (appends) {
       return restagedOn(request, staged, newBase, winner, head, leftovers);
     }
+    head.atWork();
     leftovers.versionOf(staged);
     StagedTable restaged = Restager.asOne(staged, newBase, txnId, winner, winners, head.upper());
     leftovers.versionOf(restaged);

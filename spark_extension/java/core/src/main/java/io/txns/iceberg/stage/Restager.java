@@ -29,6 +29,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.util.ContentFileUtil;
 import org.apache.iceberg.util.DataFileSet;
@@ -123,14 +124,13 @@ public final class Restager {
       Winner winner,
       Map<String, Winner> winners,
       long leastTs) {
-    FileIO io = staged.real().io();
     FileChanges own =
         FileChanges.between(
             staged.base().currentSnapshot(),
             staged.current().currentSnapshot(),
-            io,
+            staged.real().io(),
             staged.current().specsById());
-    Unfit.of(staged, own, newer, io)
+    Unfit.of(staged, own, newer)
         .ifPresent(
             unfit -> {
               throw TxnException.conflict(
@@ -183,17 +183,27 @@ public final class Restager {
    * @param author the transaction because of which; empty where it is none
    */
   private record Unfit(String reason, String author) {
-    static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer, FileIO io) {
+    static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer) {
       if (!isSameShape(staged.base(), newer)) {
         return unfit("the table that it wrote has another schema or partitioning now");
       }
       if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
         return unfit("a table that it wrote over was written");
       }
+      try {
+        return since(staged, own, newer);
+      } catch (NotFoundException e) {
+        return unfit("the table that it wrote has lost the snapshots since");
+      }
+    }
+
+    private static Optional<Unfit> since(StagedTable staged, FileChanges own, TableMetadata newer) {
+      FileIO io = staged.real().io();
       Snapshot before = staged.base().currentSnapshot();
       FileChanges theirs =
           FileChanges.between(before, newer.currentSnapshot(), io, newer.specsById());
-      if (touched(own, theirs, newer).isEmpty()) {
+      Set<String> all = touched(own, theirs, newer);
+      if (all.isEmpty()) {
         return Optional.empty();
       }
       try {
@@ -206,9 +216,9 @@ public final class Restager {
           }
         }
       } catch (FileChanges.HistoryGapException e) {
-        return unfit(words(touched(own, theirs, newer)));
+        return unfit(words(all)); // nobody knows whose it was
       }
-      return unfit(words(touched(own, theirs, newer)));
+      return unfit(words(all));
     }
 
     private static Optional<Unfit> unfit(String reason) {

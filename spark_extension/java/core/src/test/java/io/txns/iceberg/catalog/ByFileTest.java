@@ -474,8 +474,9 @@ class ByFileTest {
   }
 
   /** What happened since is not there any more: it may have been anything. */
-  @Test
-  void expiredSnapshotsAreAGap() {
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void expiredSnapshotsAreAGap(boolean withTheirFiles) {
     Transaction txn = begin();
     rewrite(in(txn), 1);
     for (long each = 50; each < 53; each++) {
@@ -484,7 +485,7 @@ class ByFileTest {
     handle.tidy();
     Table plain = lake.catalog().loadTable(id(DAYS));
     long main = plain.currentSnapshot().snapshotId();
-    ExpireSnapshots expiry = plain.expireSnapshots().cleanExpiredFiles(false);
+    ExpireSnapshots expiry = plain.expireSnapshots().cleanExpiredFiles(withTheirFiles);
     for (Snapshot each : plain.snapshots()) {
       if (each.snapshotId() != main) {
         expiry.expireSnapshotId(each.snapshotId());
