@@ -67,8 +67,9 @@ class ByFileTest extends SparkTestBase {
   @ParameterizedTest(name = "{0} {1}")
   @MethodSource("writes")
   void daysAreApart(String write, String mode) {
-    create(mode);
     for (int day = 2; day >= 1; day--) {
+      table = table + day;
+      create(mode);
       String sum = "SELECT count(*), sum(id), sum(v) FROM %t WHERE day = %d";
       List<String> before = rows(other, of(sum, day));
       spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT");
