@@ -47,7 +47,7 @@ final class FileConflicts {
   private final Runnable atWork;
 
   /** By table and transaction, what of it has met which filter, in words. */
-  private final Map<String, Map<String, String>> met = new HashMap<>();
+  private final Map<List<Object>, Map<String, String>> met = new HashMap<>();
 
   /**
    * @param others the ids of those whose entries are held against it
@@ -67,7 +67,9 @@ final class FileConflicts {
 
   /** Which filter met which file of an entry; empty where none did. */
   Optional<String> met(Entry entry, Change change) {
-    Map<String, String> known = met.computeIfAbsent(change.uuid(), uuid -> meetings(change));
+    // By name, too: it may have been read under that alone.
+    List<Object> table = List.of(change.uuid(), change.table());
+    Map<String, String> known = met.computeIfAbsent(table, unused -> meetings(change));
     String words = known.get(entry.txnId());
     return Optional.ofNullable(words == null ? known.get(ANYBODY) : words);
   }

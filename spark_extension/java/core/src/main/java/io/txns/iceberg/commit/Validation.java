@@ -33,6 +33,7 @@ import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.TableMark;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -175,14 +176,28 @@ final class Validation {
 
   /** Whether something has left the head that was outstanding when a table was read. */
   private static boolean standsOnWhatHasLeft(StagedTable write, LogState state) {
-    if (write.isCreate()) {
-      return false;
-    }
-    TableMetadata known = write.real().current();
-    Set<Long> outstanding =
-        OurSnapshots.above(write.base(), known == null ? 0 : TableMark.applied(known));
+    Set<Long> outstanding = outstanding(write);
     state.entries().forEach(entry -> outstanding.remove(entry.commitTs()));
     return !outstanding.isEmpty();
+  }
+
+  /** The {@code commit_ts} in ms of what was not applied to a table when it was read. */
+  private static Set<Long> outstanding(StagedTable write) {
+    if (write.isCreate()) {
+      return new HashSet<>();
+    }
+    TableMetadata known = write.real().current();
+    return OurSnapshots.above(write.base(), known == null ? 0 : TableMark.applied(known));
+  }
+
+  /**
+   * Whether what was staged may be made again as one operation. In a format that numbers rows its
+   * files may hold the numbers of rows that were not applied yet, and get others.
+   */
+  private static boolean goesByFiles(CommitRequest request, StagedTable staged) {
+    return request.byFile()
+        && staged.changesOnlyFiles()
+        && (staged.base().formatVersion() < 3 || outstanding(staged).isEmpty());
   }
 
   /**
@@ -232,7 +247,7 @@ final class Validation {
     }
     // What it adopts may have been adopted since, or stand on a branch of its own now.
     boolean appends = staged.isAppendOnly() && request.kind() != EntryKind.ADOPT;
-    boolean byFile = request.byFile() && !winners.isEmpty() && staged.changesOnlyFiles();
+    boolean byFile = !winners.isEmpty() && goesByFiles(request, staged);
     if (!appends && !byFile) {
       String written = "a table that it wrote was written";
       throw TxnException.conflict(
