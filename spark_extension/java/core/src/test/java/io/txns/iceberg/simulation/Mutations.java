@@ -52,7 +52,7 @@ final class Mutations {
       "TableOperations whole(TableIdentifier, LoggedChange, Head)";
   private static final String APPLIED = "TableMark: long applied(TableMetadata)";
   private static final String RESTAGED =
-      "StagedTable restaged(CommitRequest, Head, StagedTable, Winner, Leftovers)";
+      "StagedTable restaged(CommitRequest, Head, StagedTable, Map, Leftovers)";
   private static final String SET_PROPERTIES =
       "TableMetadata.Builder: TableMetadata.Builder setProperties(Map)";
 
@@ -391,7 +391,8 @@ final class Mutations {
   }
 
   private static String butForWrittenOver(String reason) {
-    return "a table that it wrote over was written".equals(reason) ? null : reason;
+    boolean over = reason != null && reason.startsWith("a table that it wrote over was written");
+    return over ? null : reason;
   }
 
   /** The rows of whoever comes last, on a base that has others. */
