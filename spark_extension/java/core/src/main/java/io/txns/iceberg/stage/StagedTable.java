@@ -203,7 +203,7 @@ public final class StagedTable {
         && !create
         && !rollsBack()
         && isOnMain(snapshots())
-        && !StagedTables.isDropped(this)
+        && !TableMark.isDropped(current().currentSnapshot())
         && (base.formatVersion() < 3 || snapshots().size() == 1)
         && point.changes().stream()
             .allMatch(
