@@ -70,11 +70,11 @@ public record Services(
             clock,
             () -> List.copyOf(config.get().createLocations()));
     Timeline timeline = new Timeline(new Archive(log));
-    DataTables tables = new DataTables(delegate, log, timeline, clock);
+    MovableRows rows = new MovableRows(delegate, options, config);
+    DataTables tables = new DataTables(delegate, log, timeline, clock, rows::known);
     AllowedPlaces places = new AllowedPlaces(delegate, config);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables, places, clock);
     Applier applier = new Applier(delegate, log, tables, places, clock);
-    MovableRows rows = new MovableRows(delegate, options, config);
     Tidier tidier = new Tidier(config, log, tables, clock, rows);
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
     CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups, rows);

@@ -15,8 +15,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import org.apache.iceberg.ClientPool;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcClientPool;
+import org.apache.iceberg.jdbc.UncheckedInterruptedException;
 import org.apache.iceberg.jdbc.UncheckedSQLException;
 
 /**
@@ -63,7 +65,7 @@ final class JdbcDatabase implements AutoCloseable {
   /** Connections as the catalog opens its own. */
   private static final class Connections extends JdbcClientPool {
     private Connections(String uri, Map<String, String> options) {
-      super(1, uri, options);
+      super(uri, options);
     }
 
     private Connection open() {
@@ -155,6 +157,7 @@ final class JdbcDatabase implements AutoCloseable {
 
   @Override
   public void close() {
+    connections.close();
     Connection connection;
     while ((connection = idle.poll()) != null) {
       closeQuietly(connection);
@@ -179,6 +182,22 @@ final class JdbcDatabase implements AutoCloseable {
       return ByteBuffer.wrap(sha256.digest(named.getBytes(StandardCharsets.UTF_8))).getLong();
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException("every Java has SHA-256", e);
+    }
+  }
+
+  /**
+   * Ask as the catalog itself does, outside of any transaction.
+   *
+   * @throws UncheckedSQLException the database has no answer
+   */
+  <T> T asked(TableIdentifier table, ClientPool.Action<T, Connection, SQLException> query) {
+    try {
+      return connections.run(query);
+    } catch (SQLException e) {
+      throw new UncheckedSQLException(e, "Failed to get table %s", table);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new UncheckedInterruptedException(e, "Interrupted while getting table %s", table);
     }
   }
 
