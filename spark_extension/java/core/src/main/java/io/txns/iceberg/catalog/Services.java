@@ -63,14 +63,15 @@ public record Services(
       TxnClock clock,
       Function<String, CommitGroup> groups,
       TxnMetrics metrics) {
+    MovableRows rows = new MovableRows(delegate, options, config);
     CommitLog log =
         new CommitLog(
             delegate,
             config.get().commitTable(),
             clock,
-            () -> List.copyOf(config.get().createLocations()));
+            () -> List.copyOf(config.get().createLocations()),
+            rows::known);
     Timeline timeline = new Timeline(new Archive(log));
-    MovableRows rows = new MovableRows(delegate, options, config);
     DataTables tables = new DataTables(delegate, log, timeline, clock, rows::known);
     AllowedPlaces places = new AllowedPlaces(delegate, config);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables, places, clock);

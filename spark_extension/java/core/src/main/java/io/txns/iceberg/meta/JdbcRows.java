@@ -39,12 +39,13 @@ import org.apache.iceberg.jdbc.JdbcCatalog;
 public final class JdbcRows implements Rows {
   private final Catalog catalog;
   private final JdbcDatabase database;
-  private final KnownMetadata known = new KnownMetadata();
+  private final KnownMetadata known;
   private volatile BaseTable any; // that the catalog has loaded: it has one way to all files
 
-  private JdbcRows(Catalog catalog, JdbcDatabase database) {
+  private JdbcRows(Catalog catalog, JdbcDatabase database, KnownMetadata known) {
     this.catalog = catalog;
     this.database = database;
+    this.known = known;
   }
 
   /**
@@ -61,7 +62,7 @@ public final class JdbcRows implements Rows {
       return Optional.empty();
     }
     return JdbcDatabase.of(catalog.name(), uri, all)
-        .map(database -> new JdbcRows(catalog, database));
+        .map(database -> new JdbcRows(catalog, database, KnownMetadata.of(all)));
   }
 
   @Override
