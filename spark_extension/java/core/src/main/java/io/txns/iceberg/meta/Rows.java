@@ -16,7 +16,7 @@ public interface Rows extends Closeable {
    * Lock the rows of tables, the first one first; what is not committed when they are closed is
    * undone.
    *
-   * @throws RowsBusyException others held them for too long
+   * @throws RowsBusyException others held them for too long, or the connection was lost meanwhile
    */
   LockedRows locked(TableIdentifier first, Collection<TableIdentifier> others);
 
