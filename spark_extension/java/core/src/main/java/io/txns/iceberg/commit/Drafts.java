@@ -108,7 +108,7 @@ final class Drafts {
       long proposedTs = member.proposedTs();
       long commitTs = proposedTs == 0 ? nextTs : Math.max(proposedTs, at.upper() + 1);
       Limits.checkCommitTs(Math.max(commitTs, at.upper())); // one more than int64 is below it
-      Entry entry = member.attempt().at(at, commitTs);
+      Entry entry = at.state().carriedBy(member.attempt().at(at, commitTs));
       refuseWhenOff(entry);
       checkKeepsInvariants(entry);
       checkRoom(member, entry);
@@ -132,7 +132,9 @@ final class Drafts {
     if (at.state().off()) {
       refused.put(member, TxnException.off()); // which says nothing of other tries
     } else if (!byId.containsKey(key.txnId())) {
-      add(at.abort(LogFields.of(key.txnId()).during(this::nextTs), key.txnId(), key.sinceTs()));
+      long nextTs = LogFields.of(key.txnId()).during(this::nextTs);
+      Entry abort = at.abort(nextTs, key.txnId(), key.sinceTs());
+      add(at.state().carriedBy(abort));
       aborting.add(member);
       member.aborting(error);
     }
