@@ -350,17 +350,17 @@ class Transaction(TxnCatalog):
         return Key(options.txn_id, since_ts, origin, ts, self._attempts)
 
     def _request(self, ts: int | None = None) -> CommitRequest:
-        options = self.options
         return CommitRequest(
             kind=Kind.COMMIT,
             key=self._key(ts),
-            read_ts=options.read_ts,
-            born_ms=options.born_ms,
+            read_ts=self.read_ts,
+            born_ms=self.options.born_ms,
             writes=self._write_set.writes(),
-            isolation=options.isolation,
+            isolation=self.isolation,
             reads=self.reads,
-            by_file=options.conflicts == FILE,
+            by_file=self.options.conflicts == FILE,
             comment=self.comment,
+            ticket=self.options.turn.ticket,
             leftovers=self._leftovers,
         )
 
