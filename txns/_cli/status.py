@@ -46,7 +46,8 @@ def status(lake: Lake, everything: bool, head_alone: bool, as_json: bool) -> Non
     Show what is wrong, then what is outstanding, on one screen.
 
     Tables in quarantine or written by strangers, entries that are not applied, tables that
-    somebody has reserved, settings that endanger the log; then the log, the newest consistent cut and the tables under care.
+    somebody has reserved, settings that endanger the log; then the log, the newest consistent cut
+    and the tables under care.
 
     With --head, for probes: one load of the commit table and no other. It says how old the
     oldest entry is that tables may not show, and cannot say whether they do, nor what is wrong
