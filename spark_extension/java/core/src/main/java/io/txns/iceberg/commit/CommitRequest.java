@@ -1,6 +1,7 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -12,7 +13,9 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -48,6 +51,20 @@ public record CommitRequest(
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
   ChangeBuilder.Built built(StagedTable staged, long commitTs) {
     return ChangeBuilder.build(staged, key.txnId(), commitTs, marks);
+  }
+
+  /** For whom it waits: for nobody where it is no transaction, or a blind append. */
+  Turns.Claim claim() {
+    boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
+    if (kind != EntryKind.COMMIT || (appends && reads.isBlind())) {
+      return Turns.Claim.NONE;
+    }
+    Set<String> uuids =
+        writes.values().stream()
+            .filter(one -> !one.isCreate())
+            .map(one -> TableNames.uuid(one.base()))
+            .collect(Collectors.toSet());
+    return new Turns.Claim(readTs, key.txnId(), uuids, null, Set.of());
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

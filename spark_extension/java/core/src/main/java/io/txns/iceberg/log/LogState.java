@@ -184,14 +184,11 @@ public final class LogState {
     return reserved;
   }
 
-  /** An entry that repeats what is reserved: one of its own id has been used, if it commits. */
-  public Entry carriedBy(Entry entry) {
-    return reserved.isEmpty()
-        ? entry
-        : entry.reserving(
-            reserved.stream()
-                .filter(each -> entry.isAbort() || !each.txnId().equals(entry.txnId()))
-                .toList());
+  /** What the next entry says of reservations: one of its own id has been used, if it commits. */
+  public List<Reservation> carriedBy(Entry entry) {
+    return reserved.stream()
+        .filter(each -> entry.isAbort() || !each.txnId().equals(entry.txnId()))
+        .toList();
   }
 
   /** The greatest {@code commit_ts}, in ms. */

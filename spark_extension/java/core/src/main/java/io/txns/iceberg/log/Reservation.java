@@ -12,9 +12,12 @@ import java.util.List;
  * @param lastsMs for how long anybody waits for it
  */
 public record Reservation(String txnId, List<String> uuids, long ticket, int number, long lastsMs) {
-  static final int UUIDS_MAX = 32;
-  static final int NUMBER_MAX = 5;
-  static final long LASTS_MS_MAX = 120_000;
+  /** How many a record has. */
+  public static final int MAX = 8;
+
+  public static final int UUIDS_MAX = 32;
+  public static final int NUMBER_MAX = 5;
+  public static final long LASTS_MS_MAX = 120_000;
 
   public Reservation {
     uuids = List.copyOf(uuids);

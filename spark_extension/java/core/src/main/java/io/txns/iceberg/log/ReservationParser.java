@@ -19,7 +19,6 @@ import java.util.regex.Pattern;
  * <p>Nothing is read by it, so what is no reservation counts as not being there.
  */
 final class ReservationParser {
-  private static final int RESERVATIONS_MAX = 8;
   private static final int TEXT_MAX_BYTES = 65_536;
   private static final Pattern UUID = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -61,7 +60,7 @@ final class ReservationParser {
     }
     List<Reservation> reserved = new ArrayList<>();
     for (JsonNode node : list) {
-      if (reserved.size() < RESERVATIONS_MAX && isSound(node)) {
+      if (reserved.size() < Reservation.MAX && isSound(node)) {
         List<String> uuids = new ArrayList<>();
         node.get("uuids").forEach(uuid -> uuids.add(uuid.asText()));
         reserved.add(

@@ -123,6 +123,11 @@ public final class ReadSet {
         .orElse(null);
   }
 
+  /** Whether nothing was seen that somebody else could change but what tables look like. */
+  public synchronized boolean isBlind() {
+    return tables.isEmpty() && conditional.isEmpty() && absent.isEmpty() && listed.isEmpty();
+  }
+
   /** Whether the metadata of the table of a change was looked at. */
   public synchronized boolean hasLookedAt(Change change) {
     return knownAs(change).stream().anyMatch(lookedAt::contains);

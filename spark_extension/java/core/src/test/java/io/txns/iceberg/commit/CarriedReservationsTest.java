@@ -2,7 +2,10 @@ package io.txns.iceberg.commit;
 
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Isolation;
@@ -14,6 +17,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Reservation;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -21,7 +25,7 @@ import org.junit.jupiter.api.Test;
 class CarriedReservationsTest extends TwoTables {
   private static final String TABLE = "5f1d9c5e-7a31-4c5c-9f0b-2f6f6f0c6a01";
   private static final Reservation ANOTHERS =
-      new Reservation("another", List.of(TABLE), 1, 2, 3000);
+      new Reservation("another", List.of(TABLE), 1, 2, 60_000);
   private static final Reservation OURS = new Reservation("ours", List.of(TABLE), 2, 1, 120_000);
 
   @Test
@@ -41,6 +45,37 @@ class CarriedReservationsTest extends TwoTables {
     append(handle.catalog(() -> transaction).loadTable(id("shop.a")), 2);
     transaction.commit();
     assertThat(reserved()).containsExactly(ANOTHERS);
+  }
+
+  /** And whoever has waited leaves it out; who only appends has not, nor who writes another one. */
+  @Test
+  void whoWritesByWhatATableHoldsWaitsForWhoIsOlder() {
+    Reservation dead = new Reservation("dead", List.of(uuid("shop.a")), 0, 1, 1500);
+    reserve(dead, ANOTHERS);
+    long beganNs = System.nanoTime();
+    append(ours.loadTable(id("shop.a")), 2);
+    overwrite(ours.loadTable(id("shop.b")), 2);
+    assertThat(reserved()).containsExactly(dead, ANOTHERS);
+    overwrite(ours.loadTable(id("shop.a")), 3);
+    assertThat(System.nanoTime() - beganNs).isGreaterThan(1_500_000_000L);
+    assertThat(reserved()).containsExactly(ANOTHERS);
+    assertThat(ids(outside.loadTable(id("shop.a")))).containsExactly(3L);
+  }
+
+  /** It is no turn of who is younger. */
+  @Test
+  void whoIsOlderDoesNotWait() {
+    Transaction old = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> old).loadTable(id("shop.a")), 3);
+    Reservation younger =
+        new Reservation("y", List.of(uuid("shop.a")), handle.upper() + 1, 1, 60_000);
+    reserve(younger);
+    assertThat(assertTimeout(Duration.ofSeconds(30), old::commit)).isNotNull();
+    assertThat(reserved()).containsExactly(younger);
+  }
+
+  private String uuid(String table) {
+    return outside.loadTable(id(table)).uuid().toString();
   }
 
   private void reserve(Reservation... reservations) {
