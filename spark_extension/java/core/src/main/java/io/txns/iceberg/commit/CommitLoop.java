@@ -130,6 +130,11 @@ public final class CommitLoop {
     return landed.entry();
   }
 
+  /** What this handle has seen of reservations. */
+  Turns turns() {
+    return turns;
+  }
+
   /** Waits until it is somebody's turn, without any lock, for two minutes at most. */
   void await(Turns.Claim claim) {
     long endsMs = clock.elapsedMs() + Reservation.LASTS_MS_MAX;

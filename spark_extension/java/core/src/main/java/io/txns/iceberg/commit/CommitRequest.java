@@ -32,6 +32,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param marks summary keys and values for the data tables' snapshots
  * @param leftovers of its attempts; whoever may commit again hands them on
  * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
+ * @param ticket the upper that its first try began with, in ms
  */
 public record CommitRequest(
     EntryKind kind,
@@ -44,9 +45,28 @@ public record CommitRequest(
     Map<TableIdentifier, StagedTable> writes,
     Map<String, String> marks,
     Leftovers leftovers,
-    Consumer<LogState> judge) {
+    Consumer<LogState> judge,
+    long ticket) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
+
+  /** What has no tries: its ticket is what it was read at. */
+  public CommitRequest(
+      EntryKind kind,
+      CommitGroup.Key key,
+      long readTs,
+      long bornMs,
+      Isolation isolation,
+      String comment,
+      ReadSet reads,
+      Map<TableIdentifier, StagedTable> writes,
+      Map<String, String> marks,
+      Leftovers leftovers,
+      Consumer<LogState> judge) {
+    this(
+        kind, key, readTs, bornMs, isolation, comment, reads, writes, marks, leftovers, judge,
+        readTs);
+  }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
   ChangeBuilder.Built built(StagedTable staged, long commitTs) {
@@ -64,7 +84,7 @@ public record CommitRequest(
             .filter(one -> !one.isCreate())
             .map(one -> TableNames.uuid(one.base()))
             .collect(Collectors.toSet());
-    return new Turns.Claim(readTs, key.txnId(), uuids, null, Set.of());
+    return new Turns.Claim(ticket, key.txnId(), uuids, null, Set.of());
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

@@ -5,6 +5,7 @@ import static io.txns.iceberg.Lake.id;
 import static io.txns.iceberg.Lake.ids;
 import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assertions.assertTimeout;
 
 import io.txns.iceberg.BeginOptions;
@@ -72,6 +73,36 @@ class CarriedReservationsTest extends TwoTables {
     reserve(younger);
     assertThat(assertTimeout(Duration.ofSeconds(30), old::commit)).isNotNull();
     assertThat(reserved()).containsExactly(younger);
+  }
+
+  /** For half as long again as that took, as old as that; it leaves it out, or gives it up. */
+  @Test
+  void theNextTryOfWhoHasLostReservesItsTables() {
+    long upper = handle.upper();
+    Transaction lost = lost(null);
+    Transaction again = handle.begin(BeginOptions.defaults(), lost, 40_000);
+    assertThat(reserved())
+        .containsExactly(new Reservation(again.id(), List.of(uuid("shop.a")), upper, 1, 60_000));
+    again.rollback();
+    Transaction third = handle.begin(BeginOptions.defaults(), again, 100_000);
+    assertThat(reserved())
+        .containsExactly(new Reservation(third.id(), List.of(uuid("shop.a")), upper, 2, 120_000));
+    overwrite(handle.catalog(() -> third).loadTable(id("shop.a")), 5);
+    third.commit();
+    assertThat(reserved()).isEmpty();
+    Transaction last = handle.begin(BeginOptions.defaults(), lost(null), 40_000);
+    assertThat(reserved()).hasSize(1);
+    last.rollback();
+    handle.giveUp(last);
+    assertThat(reserved()).isEmpty();
+  }
+
+  private Transaction lost(Transaction before) {
+    Transaction lost = handle.begin(BeginOptions.defaults(), before, 0);
+    overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
+    overwrite(ours.loadTable(id("shop.a")), 4);
+    assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
+    return lost;
   }
 
   private String uuid(String table) {
