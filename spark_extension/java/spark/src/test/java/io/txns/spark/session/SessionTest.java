@@ -44,6 +44,33 @@ class SessionTest extends SparkTestBase {
     assertThat(count(other, table)).isEqualTo(1);
   }
 
+  /** Be it a block, a DB-API's connection or a program that runs it again. */
+  @Test
+  void whoHasLostReservesItsTablesAtItsNextBegin() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql("BEGIN");
+    spark.sql("UPDATE " + table + " SET id = 2");
+    other.sql("UPDATE " + table + " SET id = 3");
+    fails("40001", spark, "COMMIT");
+    String id = spark.sql("BEGIN").first().getAs("txn_id");
+    assertThat(reserved()).contains(id);
+    spark.sql("UPDATE " + table + " SET id = 4");
+    spark.sql("COMMIT");
+    assertThat(reserved()).isEmpty();
+    spark.sql("BEGIN");
+    assertThat(reserved()).isEmpty();
+    spark.sql("ROLLBACK");
+  }
+
+  private String reserved() {
+    return other
+        .sql(
+            "SELECT coalesce(summary['txns.reserve'], '') FROM lake.txns.commits.snapshots"
+                + " ORDER BY committed_at DESC LIMIT 1")
+        .first()
+        .getString(0);
+  }
+
   @Test
   void aBatchOfAStreamIsATransaction(@TempDir Path directory) throws Exception {
     String input = directory.resolve("in").toString();
