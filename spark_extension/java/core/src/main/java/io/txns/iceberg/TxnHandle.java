@@ -335,6 +335,18 @@ public final class TxnHandle implements Closeable {
     return ApplyMode.of(services, log().newest());
   }
 
+  /** Who has reserved which tables after losing, in words, by what is known of the log. */
+  public List<String> reservations() {
+    LogState state = log().newest().state();
+    return state.reserved().stream()
+        .map(
+            each ->
+                String.format(
+                    "%s: %s, for at most %d ms",
+                    each.txnId(), String.join(", ", state.namesOf(each)), each.lastsMs()))
+        .toList();
+  }
+
   /** What the log is set to: for all processes, each of which may be stricter. */
   public LogSettings settings() {
     return log().loadIfExists().state().settings();

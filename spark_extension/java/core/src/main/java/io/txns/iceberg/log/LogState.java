@@ -295,6 +295,13 @@ public final class LogState {
     return names.getOrDefault(change.uuid(), change.table());
   }
 
+  /** The tables that somebody has reserved, by name; by uuid those that the head does not name. */
+  public List<String> namesOf(Reservation reservation) {
+    return reservation.uuids().stream()
+        .map(uuid -> names.containsKey(uuid) ? names.get(uuid).toString() : uuid)
+        .toList();
+  }
+
   /**
    * The newest creation of a table under a name, with {@code commit_ts} at or below a bound; empty
    * where the table has left care since, or is known by another name.

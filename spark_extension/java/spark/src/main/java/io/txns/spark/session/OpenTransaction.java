@@ -223,7 +223,7 @@ public final class OpenTransaction {
       return row;
     }
     try {
-      return row.applying(catalog.handle().applyMode().toString());
+      return row.showing(catalog.handle().applyMode().toString(), catalog.handle().reservations());
     } catch (TxnException e) {
       return row; // COMMIT is told what is wrong with them
     }

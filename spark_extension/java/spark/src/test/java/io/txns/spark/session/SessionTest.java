@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
@@ -54,6 +55,8 @@ class SessionTest extends SparkTestBase {
     fails("40001", spark, "COMMIT");
     String id = spark.sql("BEGIN").first().getAs("txn_id");
     assertThat(reserved()).contains(id);
+    List<String> shown = row(spark, "SHOW TRANSACTION").getList(9);
+    assertThat(shown).singleElement().asString().startsWith(id).contains(", for at most ");
     spark.sql("UPDATE " + table + " SET id = 4");
     spark.sql("COMMIT");
     assertThat(reserved()).isEmpty();
