@@ -9,6 +9,7 @@ import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.commit.HeadBounds;
 import io.txns.iceberg.commit.Registrar;
+import io.txns.iceberg.commit.Reserver;
 import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
@@ -45,6 +46,7 @@ public record Services(
     Tidier tidier,
     Committer committer,
     Registrar registrar,
+    Reserver reserver,
     Autocommit autocommit,
     MovableRows rows) {
 
@@ -98,6 +100,7 @@ public record Services(
         tidier,
         committer,
         new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
+        new Reserver(log, loop, clock),
         new Autocommit(log, tables, committer, config, clock),
         rows);
   }
