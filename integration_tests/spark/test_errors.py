@@ -634,6 +634,7 @@ def test_stranger_inside_a_transaction_that_moves_its_tables_is_told(
         ("txns.tidy-after", "0"),
         ("txns.isolation", "CHAOS"),
         ("txns.autocommit-isolation", "CHAOS"),
+        ("txns.conflicts", "rows"),
     ],
 )
 def test_wrong_catalog_option(spark: SparkSession, tmp_path: Path, option: str, value: str) -> None:

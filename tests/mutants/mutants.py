@@ -53,8 +53,8 @@ MUTANTS = (
     Mutant(
         "java-conditional-write",
         Part.SPARK,
-        "return reads.hasConditionalWrite(change) && !isSameRows(entry, change)",
-        "return false",
+        "if (!reads.hasConditionalWrite(change) || isSameRows(entry, change)) {",
+        "if (true) {",
         "an upsert that found nothing to change conflicts with a write, at every level",
         "WhatClashesTest#aConditionalWriteOfNothingClashesAtEveryLevel",
     ),

@@ -68,23 +68,24 @@ class PublicNamesTest {
   }
 
   @Test
-  void catalogOptionsAreTheseNine() {
+  void catalogOptionsAreTheseTen() {
     assertThatThrownBy(() -> TxnConfig.from(Map.of("txns.nonsense", "")))
         .isInstanceOf(TxnException.class)
         .hasMessageContaining(
             "known=`[txns.apply, txns.autocommit-isolation, txns.commit-table,"
-                + " txns.create-locations, txns.id-retention-days, txns.isolation,"
+                + " txns.conflicts, txns.create-locations, txns.id-retention-days, txns.isolation,"
                 + " txns.max-age-s, txns.register, txns.tidy-after]`");
   }
 
   /** Each stands in the sources as users write it, so that whoever looks for it finds it. */
   @Test
-  void sessionOptionsAreTheseSeven() throws IOException {
+  void sessionOptionsAreTheseEight() throws IOException {
     assertThat(found("\"(spark\\.sql\\.txns\\.[a-z-]+)\"", Path.of("src/main/java")))
         .containsExactly(
             "spark.sql.txns.abort-on-error",
             "spark.sql.txns.apply",
             "spark.sql.txns.autocommit-isolation",
+            "spark.sql.txns.conflicts",
             "spark.sql.txns.idle-timeout-s",
             "spark.sql.txns.isolation",
             "spark.sql.txns.register",

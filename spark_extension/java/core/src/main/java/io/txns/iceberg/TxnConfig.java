@@ -18,6 +18,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param isolation the level of explicit transactions
  * @param autocommitIsolation the level of a single statement; null: never stricter than plain
  *     Iceberg would be
+ * @param conflicts in what two transactions have to meet to clash
  * @param apply when what it commits is carried over to its tables
  * @param tidyAfter how many applied entries may stand in the head; a tidy leaves half as many
  * @param maxAgeMs the greatest age of its own transactions, in ms; null for the log's
@@ -30,6 +31,7 @@ public record TxnConfig(
     Register register,
     Isolation isolation,
     Isolation autocommitIsolation,
+    Conflicts conflicts,
     Apply apply,
     int tidyAfter,
     Long maxAgeMs,
@@ -41,6 +43,12 @@ public record TxnConfig(
     CREATED,
     ALL,
     NONE
+  }
+
+  /** In what two transactions have to meet to clash. */
+  public enum Conflicts {
+    FILE,
+    TABLE
   }
 
   /** When a committed transaction is applied. */
@@ -84,6 +92,7 @@ public record TxnConfig(
           "txns.register",
           "txns.isolation",
           "txns.autocommit-isolation",
+          "txns.conflicts",
           "txns.apply",
           "txns.tidy-after",
           "txns.max-age-s",
@@ -118,6 +127,7 @@ public record TxnConfig(
         choice(options, "txns.register", Register.CREATED, Register.values()),
         isolation("txns.isolation", options.getOrDefault("txns.isolation", "STRICT SERIALIZABLE")),
         autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
+        choice(options, "txns.conflicts", Conflicts.FILE, Conflicts.values()),
         choice(options, "txns.apply", Apply.AUTO, Apply.values()),
         number(options, "txns.tidy-after").map(Long::intValue).orElse(32),
         number(options, "txns.max-age-s").map(seconds -> 1000 * seconds).orElse(null),

@@ -176,7 +176,8 @@ public final class TxnHandle implements Closeable {
     }
     boolean fresh = options.id() == null;
     long nowMs = clock().nowMs();
-    Begun begun = new Begun(id, fresh, isolation(options), options.readOnly(), true, nowMs);
+    boolean byFile = config().conflicts() == TxnConfig.Conflicts.FILE;
+    Begun begun = new Begun(id, fresh, isolation(options), byFile, options.readOnly(), true, nowMs);
     Transaction transaction = transaction(head, readTs, begun);
     if (!fresh) {
       long sinceTs = config().idsSinceTs(head.state().settings(), head.upper(), nowMs);
@@ -255,7 +256,8 @@ public final class TxnHandle implements Closeable {
     warnOfLaxer(head);
     Isolation isolation =
         validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
-    Begun begun = new Begun(clock().newTxnId(), true, isolation, false, false, clock().nowMs());
+    Begun begun =
+        new Begun(clock().newTxnId(), true, isolation, false, false, false, clock().nowMs());
     return transaction(head, readTs, begun);
   }
 

@@ -212,6 +212,7 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
                 Isolation.SNAPSHOT,
                 "purge",
                 new ReadSet(),
+                false,
                 Map.of(table, staged),
                 Map.of(),
                 new Leftovers(services.log()),

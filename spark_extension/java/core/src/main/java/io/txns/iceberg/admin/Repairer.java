@@ -215,6 +215,7 @@ public final class Repairer {
                 Isolation.SNAPSHOT,
                 "",
                 new ReadSet(),
+                false,
                 Map.of(loaded.identifier(), staged),
                 marks,
                 new Leftovers(log),

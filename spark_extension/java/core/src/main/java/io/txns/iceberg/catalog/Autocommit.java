@@ -152,6 +152,7 @@ public final class Autocommit {
                 strict ? implicit.isolation() : Isolation.SNAPSHOT,
                 implicit == null ? "" : implicit.comment(),
                 strict ? implicit.reads() : new ReadSet(),
+                false,
                 Map.of(staged.identifier(), staged),
                 Map.of(),
                 new Leftovers(log),

@@ -54,6 +54,7 @@ final class CommitAttempts {
             isolation,
             comment,
             writeSet.reads(),
+            begun.byFile(),
             changes,
             Map.of(),
             leftovers,

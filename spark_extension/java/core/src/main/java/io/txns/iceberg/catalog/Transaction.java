@@ -74,7 +74,8 @@ public final class Transaction {
     this.turn = Turn.first(head.upper());
     this.writeSet =
         new WriteSet(tables, log, checks, head, readTs, begun.explicit(), this::checkWritable);
-    this.attempts = new CommitAttempts(committer, loop, new Leftovers(log), begun, writeSet);
+    this.attempts =
+        new CommitAttempts(committer, loop, new Leftovers(log, writeSet.writes()), begun, writeSet);
   }
 
   /** A transaction whose id has committed already: its statements are to be skipped. */

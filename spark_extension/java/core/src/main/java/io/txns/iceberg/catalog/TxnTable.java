@@ -3,14 +3,17 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.ConditionalWrite;
 import io.txns.iceberg.meta.FastForward;
+import io.txns.iceberg.stage.ReadSet;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DeleteFiles;
@@ -18,16 +21,20 @@ import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.IncrementalAppendScan;
 import org.apache.iceberg.IncrementalChangelogScan;
 import org.apache.iceberg.ManageSnapshots;
+import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PlanningMode;
 import org.apache.iceberg.ReplacePartitions;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SortField;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.metrics.MetricsReporter;
 
 /**
@@ -38,6 +45,10 @@ import org.apache.iceberg.metrics.MetricsReporter;
  */
 public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
+
+  /** Above so many bytes of manifests, as Iceberg has it for itself, one process plans slowly. */
+  private static final long LARGE_BYTES = 256L << 20;
+
   private static final Set<String> CONDITIONAL =
       Set.of("newOverwrite", "newRowDelta", "newReplacePartitions", "newDelete");
 
@@ -48,6 +59,7 @@ public final class TxnTable extends BaseTable {
   private final transient TxnTableOperations operations;
   private final transient Supplier<Transaction> transaction;
   private final boolean notesReads;
+  private volatile boolean shown;
 
   /**
    * @param uuid the table's, where names may change
@@ -93,27 +105,42 @@ public final class TxnTable extends BaseTable {
   }
 
   /**
-   * Spark's distributed planning goes around the scans of a table: around those that note reads.
+   * Spark's distributed planning goes around the scans of a table, which tell what they read: in a
+   * transaction it is left to tables whose manifests are too large for one process, and to those
+   * whose properties ask for it.
    */
   @Override
   public boolean allowDistributedPlanning() {
-    return !notesReads && super.allowDistributedPlanning();
+    boolean may = running() == null || asksForDistributedPlanning() || isLarge();
+    return !notesReads && may && super.allowDistributedPlanning();
+  }
+
+  private boolean asksForDistributedPlanning() {
+    return Stream.of(TableProperties.DATA_PLANNING_MODE, TableProperties.DELETE_PLANNING_MODE)
+        .map(mode -> properties().getOrDefault(mode, ""))
+        .anyMatch(PlanningMode.DISTRIBUTED.modeName()::equalsIgnoreCase);
+  }
+
+  private boolean isLarge() {
+    Snapshot main = currentSnapshot();
+    return main != null
+        && main.allManifests(io()).stream().mapToLong(ManifestFile::length).sum() > LARGE_BYTES;
   }
 
   @Override
   public TableScan newScan() {
-    return notesReads ? tracked(TableScan.class, super.newScan()) : super.newScan();
+    return tracked(TableScan.class, super.newScan());
   }
 
   @Override
   public IncrementalAppendScan newIncrementalAppendScan() {
-    record();
+    recordRead();
     return super.newIncrementalAppendScan();
   }
 
   @Override
   public IncrementalChangelogScan newIncrementalChangelogScan() {
-    record();
+    recordRead();
     return super.newIncrementalChangelogScan();
   }
 
@@ -170,7 +197,11 @@ public final class TxnTable extends BaseTable {
   /** One of its transactions begins an operation, which Iceberg makes without asking the table. */
   private void begins(String operation) {
     if (CONDITIONAL.contains(operation)) {
-      noteConditionalWrite();
+      Transaction running = running();
+      if (running != null) {
+        noteConditionalWrite(running);
+        noteRead(running); // nobody sees by which rows it chooses
+      }
     } else if (operation.equals("expireSnapshots")) {
       refuseExpiryInside();
     }
@@ -178,14 +209,12 @@ public final class TxnTable extends BaseTable {
 
   @Override
   public ReplacePartitions newReplacePartitions() {
-    noteConditionalWrite();
-    return super.newReplacePartitions();
+    return conditional(ReplacePartitions.class, super.newReplacePartitions());
   }
 
   @Override
   public DeleteFiles newDelete() {
-    noteConditionalWrite();
-    return super.newDelete();
+    return conditional(DeleteFiles.class, super.newDelete());
   }
 
   @Override
@@ -204,10 +233,33 @@ public final class TxnTable extends BaseTable {
   }
 
   private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
-    Transaction running = noteConditionalWrite();
-    return running != null && running.writes().leavesNoEmptySnapshot()
-        ? ConditionalWrite.of(type, operation)
-        : operation;
+    Transaction running = running();
+    if (running == null) {
+      return operation;
+    }
+    noteConditionalWrite(running);
+    Object by = operation;
+    running.reads().unsaid(identifier, uuid, by);
+    WrittenRows rows = new WrittenRows(specs());
+    boolean writesNothing =
+        running.writes().leavesNoEmptySnapshot()
+            && !(operation instanceof DeleteFiles)
+            && !(operation instanceof ReplacePartitions);
+    return ConditionalWrite.of(
+        type,
+        operation,
+        writesNothing,
+        (method, arguments) -> rows.note(method, arguments, operation instanceof ReplacePartitions),
+        () -> rows.filters().ifPresent(filters -> noteSaid(running, by, filters, rows)));
+  }
+
+  /** It is told by which rows a write has chosen what it does. */
+  private void noteSaid(Transaction in, Object by, List<Expression> filters, WrittenRows rows) {
+    for (Expression each : filters) {
+      in.reads().filter(identifier, uuid, filterOf(each, rows.isCaseSensitive(), null));
+    }
+    in.reads().said(identifier, by);
+    in.reads().said(identifier, this); // what was loaded to be written, and is not scanned
   }
 
   @Override
@@ -229,6 +281,16 @@ public final class TxnTable extends BaseTable {
   /** Note in a transaction that its rows were read, wherever it was loaded. */
   public void noteRead(Transaction in) {
     in.reads().table(identifier, uuid);
+  }
+
+  /** Note that a plan is about to read its rows, or to write it by them: its scans say by which. */
+  public void notePlanned(Transaction in) {
+    in.reads().unsaid(identifier, uuid, this);
+  }
+
+  /** What its scans find out of it is shown, or of the past: no rows of it are read by them. */
+  public void noteNoScans() {
+    shown = true;
   }
 
   /** Note in a transaction that its metadata was looked at, and perhaps none of its rows. */
@@ -253,20 +315,6 @@ public final class TxnTable extends BaseTable {
     return running != null;
   }
 
-  private void record() {
-    if (notesReads) {
-      recordRead();
-    }
-  }
-
-  private Transaction noteConditionalWrite() {
-    Transaction running = running();
-    if (running != null) {
-      noteConditionalWrite(running);
-    }
-    return running;
-  }
-
   /** None either when it has ended under a running statement: that is for the commit to refuse. */
   private Transaction running() {
     try {
@@ -274,6 +322,29 @@ public final class TxnTable extends BaseTable {
     } catch (TxnException ended) {
       return null;
     }
+  }
+
+  /** Note by what a scan reads: where an engine has planned to, that alone. */
+  private void note(Transaction in, Scan<?, ?, ?> scan) {
+    if (shown) {
+      return;
+    }
+    Snapshot of = scan instanceof TableScan data ? data.snapshot() : null;
+    ReadSet.RowFilter filter = filterOf(scan.filter(), scan.isCaseSensitive(), of);
+    in.reads().filter(identifier, uuid, filter);
+    in.reads().said(identifier, this);
+  }
+
+  /**
+   * @param of the snapshot whose columns the filter names; null for the table's own
+   */
+  private ReadSet.RowFilter filterOf(Expression filter, boolean caseSensitive, Snapshot of) {
+    int current = schema().schemaId();
+    Integer named = of == null ? null : of.schemaId();
+    boolean same = named == null || named == current;
+    return same
+        ? new ReadSet.RowFilter(filter, caseSensitive, current)
+        : ReadSet.RowFilter.EVERYTHING;
   }
 
   private <T> T tracked(Class<T> type, T scan) {
@@ -296,7 +367,7 @@ public final class TxnTable extends BaseTable {
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
       Transaction running = running();
       if (running != null && PLANS.contains(method.getName())) {
-        running.reads().filter(identifier, uuid, ((Scan<?, ?, ?>) scan).filter());
+        note(running, (Scan<?, ?, ?>) scan);
       }
       try {
         Object result = method.invoke(scan, arguments);

@@ -28,6 +28,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param isolation what is validated
  * @param comment the user's words
  * @param reads what was read
+ * @param byFile whether only what meets in files clashes, and not all of one table
  * @param writes what was staged, by table; at least one
  * @param marks summary keys and values for the data tables' snapshots
  * @param leftovers of its attempts; whoever may commit again hands them on
@@ -42,6 +43,7 @@ public record CommitRequest(
     Isolation isolation,
     String comment,
     ReadSet reads,
+    boolean byFile,
     Map<TableIdentifier, StagedTable> writes,
     Map<String, String> marks,
     Leftovers leftovers,

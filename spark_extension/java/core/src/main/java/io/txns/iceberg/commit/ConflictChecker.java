@@ -11,27 +11,43 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.expressions.Expression;
 
 /**
- * Validates a transaction once, from its {@code read_ts} to the head, at the level of tables.
+ * Validates a transaction once, from its {@code read_ts} to the head.
  *
- * <p>Never statement by statement: replaying the checks of single operations loses updates.
+ * <p>Never statement by statement: replaying the checks of single operations loses updates. Pure at
+ * the level of tables; where files tell whether two really clash, they are asked.
  */
 final class ConflictChecker {
+  private static final Set<Operation> OF_FILES =
+      Set.of(Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE);
+  private static final Set<EntryKind> OF_ROWS = Set.of(EntryKind.COMMIT, EntryKind.ADOPT);
+
   private final String txnId;
   private final Isolation isolation;
   private final ReadSet reads;
   private final Map<TableIdentifier, StagedTable> writes;
+  private final Optional<FileConflicts> files;
 
+  /**
+   * @param files tells clashes from meetings in one table; empty where tables alone count
+   */
   ConflictChecker(
-      String txnId, Isolation isolation, ReadSet reads, Map<TableIdentifier, StagedTable> writes) {
+      String txnId,
+      Isolation isolation,
+      ReadSet reads,
+      Map<TableIdentifier, StagedTable> writes,
+      Optional<FileConflicts> files) {
     this.txnId = txnId;
     this.isolation = isolation;
     this.reads = reads;
     this.writes = writes;
+    this.files = files;
   }
 
   /**
@@ -79,15 +95,36 @@ final class ConflictChecker {
     if (comesOrGoes && reads.wasListed(change.table().namespace())) {
       return "the tables of a namespace that it listed have changed";
     }
-    if (isSameRows(entry, change)) {
+    String rows = rowsClash("a table that it read was written", entry, change);
+    if (rows != null || isSameRows(entry, change)) {
+      return rows;
+    }
+    // What it was shown of the table names the current snapshot, and its size: by file, its shape.
+    boolean looked = reads.hasLookedAt(change) && !goesByFiles(entry, change);
+    return looked ? "a table whose metadata it read was written" : null;
+  }
+
+  /** Hold what was read of a table against an entry; what was met, after some words. */
+  private String rowsClash(String words, Entry entry, Change change) {
+    List<ReadSet.RowFilter> filters = reads.filtersOf(change);
+    if (filters.isEmpty() || isSameRows(entry, change)) {
       return null;
     }
-    Expression filter = reads.filterOf(change);
-    if (filter != null) {
-      return "a table that it read was written (filter " + filter + ")";
+    if (!goesByFiles(entry, change)) {
+      String read =
+          filters.stream()
+              .map(filter -> FilterWords.of(filter.expression()))
+              .collect(Collectors.joining(" or "));
+      return words + " (filter " + read + ")";
     }
-    // What it was shown of the table names the current snapshot, and its size.
-    return reads.hasLookedAt(change) ? "a table whose metadata it read was written" : null;
+    return files.get().met(entry, change).map(met -> words + " (" + met + ")").orElse(null);
+  }
+
+  /** Whether files tell what an entry has done to a table. */
+  private boolean goesByFiles(Entry entry, Change change) {
+    return files.isPresent()
+        && OF_ROWS.contains(entry.kind())
+        && OF_FILES.contains(change.operation());
   }
 
   /** Whether an entry has left the rows of a table as they were. */
@@ -113,9 +150,12 @@ final class ConflictChecker {
 
   /** A statement that found nothing to change has looked at the table all the same. */
   private String unwrittenClash(Entry entry, Change change) {
-    return reads.hasConditionalWrite(change) && !isSameRows(entry, change)
-        ? "a table that it found nothing to change in was written"
-        : null;
+    if (!reads.hasConditionalWrite(change) || isSameRows(entry, change)) {
+      return null;
+    }
+    String words = "a table that it found nothing to change in was written";
+    boolean byFile = goesByFiles(entry, change) && !reads.filtersOf(change).isEmpty();
+    return byFile ? rowsClash(words, entry, change) : words;
   }
 
   private String writeClash(Entry entry, Change change) {
@@ -135,10 +175,15 @@ final class ConflictChecker {
     if (write.isCreate()) {
       return "a table that it creates was created";
     }
-    if (!write.isAppendOnly() || reads.hasConditionalWrite(change)) {
-      return "a table that it wrote over was written";
+    boolean byRows = reads.hasConditionalWrite(change);
+    if (write.isAppendOnly() && !byRows) {
+      return appendClash(entry, change);
     }
-    return appendClash(entry, change);
+    String words = "a table that it wrote over was written";
+    boolean byFile = byRows && write.changesOnlyFiles() && goesByFiles(entry, change);
+    return byFile && !reads.filtersOf(change).isEmpty()
+        ? rowsClash(words, entry, change) // its own files restaging looks at
+        : words;
   }
 
   private String appendClash(Entry entry, Change change) {
@@ -148,10 +193,10 @@ final class ConflictChecker {
     if (isSameRows(entry, change)) {
       return null;
     }
-    // Rows that were made from what was there: the update that is lost is of the table as a whole.
-    Expression filter = reads.filterOf(change);
-    if (filter != null) {
-      return "a table that it read and appended to was written (filter " + filter + ")";
+    // Rows made from what was there: the update that is lost is of all that it has read.
+    String rows = rowsClash("a table that it read and appended to was written", entry, change);
+    if (rows != null) {
+      return rows;
     }
     return change.operation() == Operation.ALTER && reads.hasLookedAt(change)
         ? "a table whose metadata it read and that it appended to was altered"

@@ -217,6 +217,7 @@ public final class Registrar {
                 Isolation.SNAPSHOT,
                 "",
                 new ReadSet(),
+                false,
                 Map.of(identifier, staged),
                 Map.of(),
                 new Leftovers(log),

@@ -116,24 +116,41 @@ final class Validation {
       CommitRequest request, Head head, Leftovers leftovers) {
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
     List<Entry> newer = timeline.above(head.state(), request.readTs());
-    String txnId = request.key().txnId();
-    new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
-    Map<TableIdentifier, Winner> moved = new LinkedHashMap<>();
+    Optional<FileConflicts> files =
+        request.byFile()
+            ? Optional.of(
+                new FileConflicts(
+                    request.reads(), ids(newer), table -> standing(table, head), head::atWork))
+            : Optional.empty();
+    new ConflictChecker(request.key().txnId(), request.isolation(), request.reads(), writes, files)
+        .validate(newer);
+    Map<TableIdentifier, Map<String, Winner>> moved = new LinkedHashMap<>();
     newer.forEach(
-        entry -> entry.changes().forEach(change -> moved.put(change.table(), entry.winner())));
+        entry ->
+            entry
+                .changes()
+                .forEach(
+                    change ->
+                        moved
+                            .computeIfAbsent(change.table(), table -> new LinkedHashMap<>())
+                            .put(entry.txnId(), entry.winner())));
     moved.keySet().retainAll(writes.keySet());
     request.writes().entrySet().stream()
         .filter(write -> standsOnWhatHasLeft(write.getValue(), head.state()))
-        .forEach(write -> moved.putIfAbsent(write.getKey(), Winner.NOBODY));
+        .forEach(write -> moved.putIfAbsent(write.getKey(), Map.of()));
     moved.forEach(
-        (table, winner) ->
-            writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
+        (table, winners) ->
+            writes.put(table, restaged(request, head, writes.get(table), winners, leftovers)));
     writes.replaceAll(
         (table, write) ->
             mergesUnapplied(write)
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  private static Set<String> ids(List<Entry> entries) {
+    return entries.stream().map(Entry::txnId).collect(Collectors.toSet());
   }
 
   /** Hold against its table what was read before it was applied, and has left the log. */
@@ -183,8 +200,19 @@ final class Validation {
         .anyMatch(one -> MergedManifests.areIn(one, write.real().io()));
   }
 
+  /**
+   * What was staged, made again on a head's state of its table, where that can be.
+   *
+   * @param winners who has written the table since, by their ids, in order; none where a record was
+   *     made void
+   */
   private StagedTable restaged(
-      CommitRequest request, Head head, StagedTable staged, Winner winner, Leftovers leftovers) {
+      CommitRequest request,
+      Head head,
+      StagedTable staged,
+      Map<String, Winner> winners,
+      Leftovers leftovers) {
+    Winner winner = winners.values().stream().reduce(Winner.NOBODY, (before, next) -> next);
     TableIdentifier table = staged.identifier();
     String txnId = request.key().txnId();
     Loaded loaded;
@@ -203,13 +231,22 @@ final class Validation {
       return staged;
     }
     // What it adopts may have been adopted since, or stand on a branch of its own now.
-    if (!staged.isAppendOnly() || request.kind() == EntryKind.ADOPT) {
+    boolean appends = staged.isAppendOnly() && request.kind() != EntryKind.ADOPT;
+    boolean byFile = request.byFile() && !winners.isEmpty() && staged.changesOnlyFiles();
+    if (!appends && !byFile) {
       String written = "a table that it wrote was written";
       throw TxnException.conflict(
           table, txnId, winner, head.upper(), winner == Winner.NOBODY ? VOID : written);
     }
     places.refuseToWrite(table, loaded.real() == null ? null : loaded.real().current(), newBase);
-    return restagedOn(request, staged, newBase, winner, head, leftovers);
+    if (appends) {
+      return restagedOn(request, staged, newBase, winner, head, leftovers);
+    }
+    head.atWork();
+    leftovers.versionOf(staged);
+    StagedTable restaged = Restager.asOne(staged, newBase, txnId, winner, winners, head.upper());
+    leftovers.versionOf(restaged);
+    return restaged;
   }
 
   /** A table as a head has it; under a lock with what the swap makes of it so far. */

@@ -6,11 +6,12 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Collection;
 import java.util.Set;
+import java.util.function.BiConsumer;
 import org.apache.iceberg.SnapshotUpdate;
 
 /**
- * An overwrite or a row delta that is not committed when it was given nothing to add and nothing to
- * take away: no snapshot comes of it.
+ * A write by what a table holds. Where it is asked to leave no empty snapshot, it is not committed
+ * when it was given nothing to add and nothing to take away.
  */
 public final class ConditionalWrite<T extends SnapshotUpdate<?>> implements InvocationHandler {
   private static final Set<String> OF_ONE =
@@ -25,23 +26,48 @@ public final class ConditionalWrite<T extends SnapshotUpdate<?>> implements Invo
   private static final String OF_MANY = "deleteFiles";
 
   private final T operation;
+  private final boolean leavesNoEmptySnapshot;
+  private final BiConsumer<String, Object[]> asked;
+  private final Runnable commits;
   private boolean hasChanges;
 
-  private ConditionalWrite(T operation) {
+  private ConditionalWrite(
+      T operation,
+      boolean leavesNoEmptySnapshot,
+      BiConsumer<String, Object[]> asked,
+      Runnable commits) {
     this.operation = operation;
+    this.leavesNoEmptySnapshot = leavesNoEmptySnapshot;
+    this.asked = asked;
+    this.commits = commits;
   }
 
-  public static <T extends SnapshotUpdate<?>> T of(Class<T> type, T operation) {
+  /**
+   * @param asked is told what the operation is asked for, by the name of its method
+   * @param commits is told that it is about to be committed
+   */
+  public static <T extends SnapshotUpdate<?>> T of(
+      Class<T> type,
+      T operation,
+      boolean leavesNoEmptySnapshot,
+      BiConsumer<String, Object[]> asked,
+      Runnable commits) {
     return type.cast(
         Proxy.newProxyInstance(
-            type.getClassLoader(), new Class<?>[] {type}, new ConditionalWrite<>(operation)));
+            type.getClassLoader(),
+            new Class<?>[] {type},
+            new ConditionalWrite<>(operation, leavesNoEmptySnapshot, asked, commits)));
   }
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     hasChanges |= isChange(method.getName(), arguments);
-    if (method.getName().equals("commit") && !hasChanges) {
-      return null;
+    asked.accept(method.getName(), arguments);
+    if (method.getName().equals("commit")) {
+      commits.run();
+      if (leavesNoEmptySnapshot && !hasChanges) {
+        return null;
+      }
     }
     try {
       Object result = method.invoke(operation, arguments);

@@ -29,6 +29,7 @@ public final class Leftovers {
   public static final long STANDS_MS = 5 * 60 * 1000L;
 
   private final CommitLog log;
+  private final Writes writes;
 
   /** Payload files that attempts have written, and when in ms. */
   private final Map<String, Long> payloads = new LinkedHashMap<>();
@@ -40,7 +41,15 @@ public final class Leftovers {
   private boolean anotherTry;
 
   public Leftovers(CommitLog log) {
+    this(log, new Writes());
+  }
+
+  /**
+   * @param writes tells which data files are the transaction's own
+   */
+  public Leftovers(CommitLog log, Writes writes) {
     this.log = log;
+    this.writes = writes;
   }
 
   /**
@@ -117,8 +126,18 @@ public final class Leftovers {
       payloads.keySet().forEach(log::supersede);
     }
     restaged.stream()
+        .filter(table -> isOn(table, committed) && !originals.contains(table))
+        .forEach(table -> removeWhatPassed(table, originals));
+    restaged.stream()
         .filter(table -> !isOn(table, committed))
         .forEach(table -> StagedFiles.metadataOf(table).delete());
+  }
+
+  /** What came and went within what is one operation now, as the manifests tell that go next. */
+  private void removeWhatPassed(StagedTable made, Collection<StagedTable> originals) {
+    originals.stream()
+        .filter(one -> one.identifier().equals(made.identifier()) && !one.isAppendOnly())
+        .forEach(one -> StagedFiles.passing(one, made, writes).delete());
   }
 
   /** Whether main stands on one of some snapshots; it may have none, before it is completed. */

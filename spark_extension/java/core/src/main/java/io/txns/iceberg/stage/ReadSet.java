@@ -2,16 +2,24 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.ObjectOutputStream;
+import java.nio.ByteBuffer;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.Expression.Operation;
 import org.apache.iceberg.expressions.Expressions;
 
 /**
@@ -23,14 +31,80 @@ import org.apache.iceberg.expressions.Expressions;
  * what was seen was seen. Threads may add to it at once.
  */
 public final class ReadSet {
-  private final Map<TableIdentifier, Expression> tables = new LinkedHashMap<>();
+  /** So many filters of one table are taken for one of all its rows. */
+  private static final int MANY = 1000;
+
+  private final Map<TableIdentifier, Rows> tables = new LinkedHashMap<>();
   private final Set<TableIdentifier> lookedAt = new LinkedHashSet<>();
   private final Set<TableIdentifier> conditional = new LinkedHashSet<>();
   private final Map<TableIdentifier, Outstanding> outstanding = new LinkedHashMap<>();
   private final Map<String, Set<TableIdentifier>> names = new HashMap<>();
+  private final Map<String, TableMetadata> bases = new HashMap<>();
   private final Set<String> absent = new LinkedHashSet<>();
   private final Set<String> listed = new LinkedHashSet<>();
   private final Set<String> unprotected = new LinkedHashSet<>();
+
+  /**
+   * Which rows of a table were read.
+   *
+   * @param expression they match it; its columns are names
+   * @param caseSensitive whether the letters of those names count
+   * @param schemaId of which of the table's schemas the names are: a transaction may have renamed
+   *     columns, and gone back to a savepoint since
+   */
+  public record RowFilter(Expression expression, boolean caseSensitive, int schemaId) {
+    /** All rows, and whatever tells of them. */
+    public static final RowFilter EVERYTHING = new RowFilter(Expressions.alwaysTrue(), true, 0);
+
+    /** The same in the columns of a state of its table: all rows where it has others. */
+    public RowFilter within(TableMetadata base) {
+      return isEverything() || schemaId == base.currentSchemaId() ? this : EVERYTHING;
+    }
+
+    boolean isEverything() {
+      return expression.op() == Operation.TRUE;
+    }
+
+    /** What tells it from others; expressions do not compare, and their words may be alike. */
+    private Object key() {
+      try {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        new ObjectOutputStream(bytes).writeObject(expression);
+        return List.of(ByteBuffer.wrap(bytes.toByteArray()), caseSensitive, schemaId);
+      } catch (IOException e) {
+        return new Object();
+      }
+    }
+  }
+
+  /**
+   * What was read of one table.
+   *
+   * @param filters each once
+   * @param unsaid objects of the table that plans read, or operations that write it by what it
+   *     holds, which have not said yet by which rows
+   */
+  private record Rows(Map<Object, RowFilter> filters, Set<Object> unsaid) {
+    Rows() {
+      this(new LinkedHashMap<>(), Collections.newSetFromMap(new IdentityHashMap<>()));
+    }
+
+    boolean areAll() {
+      return !unsaid.isEmpty()
+          || filters.size() > MANY
+          || filters.values().stream().anyMatch(RowFilter::isEverything);
+    }
+  }
+
+  /** A table was loaded for the first time; {@code base} is what it was. */
+  public synchronized void base(TableMetadata base) {
+    bases.putIfAbsent(TableNames.uuid(base), base);
+  }
+
+  /** What a table was when it was loaded first; null where it was not. */
+  public synchronized TableMetadata baseOf(String uuid) {
+    return bases.get(uuid);
+  }
 
   /**
    * A table was read as a whole.
@@ -38,13 +112,36 @@ public final class ReadSet {
    * @param uuid null where it is not known
    */
   public synchronized void table(TableIdentifier table, String uuid) {
-    filter(table, uuid, Expressions.alwaysTrue());
+    filter(table, uuid, RowFilter.EVERYTHING);
+  }
+
+  /**
+   * Rows of a table are about to be read, or written by what they are: all of them, for as long as
+   * nobody says which.
+   *
+   * @param by the object of the table that is scanned, or what writes; each one is held for itself
+   */
+  public synchronized void unsaid(TableIdentifier table, String uuid, Object by) {
+    rowsOf(table).unsaid().add(by);
+    named(uuid, table);
+  }
+
+  /** It has been said now by which rows; {@link #filter} takes the filters. */
+  public synchronized void said(TableIdentifier table, Object by) {
+    Rows rows = tables.get(table);
+    if (rows != null) {
+      rows.unsaid().remove(by);
+    }
   }
 
   /** Rows of a table that match a filter were read. */
-  public synchronized void filter(TableIdentifier table, String uuid, Expression filter) {
-    tables.merge(table, filter, Expressions::or);
+  public synchronized void filter(TableIdentifier table, String uuid, RowFilter filter) {
+    rowsOf(table).filters().putIfAbsent(filter.key(), filter);
     named(uuid, table);
+  }
+
+  private Rows rowsOf(TableIdentifier table) {
+    return tables.computeIfAbsent(table, unused -> new Rows());
   }
 
   /** A table's schema, properties or size were looked at, and perhaps none of its rows. */
@@ -114,13 +211,12 @@ public final class ReadSet {
     unprotected.add(name);
   }
 
-  /** The filter under which rows of the table of a change were read; null where none were. */
-  public synchronized Expression filterOf(Change change) {
-    return knownAs(change).stream()
-        .map(tables::get)
-        .filter(Objects::nonNull)
-        .reduce(Expressions::or)
-        .orElse(null);
+  /** The filters under which rows of the table of a change were read; none where none were. */
+  public synchronized List<RowFilter> filtersOf(Change change) {
+    List<Rows> rows = knownAs(change).stream().map(tables::get).filter(Objects::nonNull).toList();
+    List<RowFilter> filters =
+        rows.stream().flatMap(each -> each.filters().values().stream()).toList();
+    return rows.stream().anyMatch(Rows::areAll) ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
   /**

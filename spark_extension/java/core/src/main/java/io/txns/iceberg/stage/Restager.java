@@ -1,16 +1,40 @@
 package io.txns.iceberg.stage;
 
+import static java.util.stream.Collectors.joining;
+import static java.util.stream.Collectors.toSet;
+
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.meta.FileChanges;
+import io.txns.iceberg.table.TableMark;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.EnvironmentContext;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
+import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.exceptions.NotFoundException;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.util.ContentFileUtil;
+import org.apache.iceberg.util.DataFileSet;
+import org.apache.iceberg.util.DeleteFileSet;
+import org.apache.iceberg.util.PartitionSet;
 
 /**
  * Rebuilds staged appends on a newer base, or on their own one where they have merged manifests.
@@ -21,9 +45,19 @@ import org.apache.iceberg.TableMetadata;
 public final class Restager {
   /** Summary keys that a new snapshot computes for itself. */
   private static final Set<String> COMPUTED_PREFIXES =
-      Set.of("added-", "total-", "changed-", "deleted-", "removed-", "manifests-", "entries-");
+      Set.of(
+          "added-",
+          "total-",
+          "changed-",
+          "deleted-",
+          "removed-",
+          "manifests-",
+          "entries-",
+          "partition-summaries-included",
+          "partitions.");
 
   private static final String ICEBERG_VERSION = "iceberg-version";
+  private static final int SHOWN_FILES = 3;
 
   private Restager() {}
 
@@ -36,13 +70,7 @@ public final class Restager {
    */
   public static StagedTable restage(
       StagedTable staged, TableMetadata newBase, String txnId, Winner winner, long leastTs) {
-    TableMetadata base = staged.base();
-    boolean compatible =
-        TableNames.uuid(base).equals(TableNames.uuid(newBase))
-            && base.schema().sameSchema(newBase.schema())
-            && base.spec().compatibleWith(newBase.spec())
-            && base.formatVersion() == newBase.formatVersion();
-    if (!compatible) {
+    if (!isSameShape(staged.base(), newBase)) {
       throw TxnException.conflict(
           staged.identifier(),
           txnId,
@@ -68,6 +96,209 @@ public final class Restager {
       append.commit();
     }
     return restaged;
+  }
+
+  /** Whether files and filters of a table mean the same in a newer state of it. */
+  public static boolean isSameShape(TableMetadata base, TableMetadata newer) {
+    return TableNames.uuid(base).equals(TableNames.uuid(newer))
+        && base.schema().sameSchema(newer.schema())
+        && base.spec().compatibleWith(newer.spec())
+        && base.formatVersion() == newer.formatVersion();
+  }
+
+  /**
+   * The same files added and removed on {@code newer}, as one operation, whatever it took: replayed
+   * one by one, its snapshots would remove files that others have removed, or bring back what they
+   * have deleted.
+   *
+   * @param staged only files ({@link StagedTable#changesOnlyFiles()})
+   * @param winner the last one that wrote the table
+   * @param winners all that have since, by their ids
+   * @throws TxnException 40001: somebody else has removed or marked rows of a file that it takes
+   *     away, the table has another shape now, or it cannot be made again as one
+   */
+  public static StagedTable asOne(
+      StagedTable staged,
+      TableMetadata newer,
+      String txnId,
+      Winner winner,
+      Map<String, Winner> winners,
+      long leastTs) {
+    FileChanges own =
+        FileChanges.between(
+            staged.base().currentSnapshot(),
+            staged.current().currentSnapshot(),
+            staged.real().io(),
+            staged.current().specsById());
+    Unfit.of(staged, own, newer)
+        .ifPresent(
+            unfit -> {
+              throw TxnException.conflict(
+                  staged.identifier(),
+                  txnId,
+                  winners.getOrDefault(unfit.author(), winner),
+                  leastTs,
+                  unfit.reason());
+            });
+    StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newer, false);
+    BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
+    SnapshotUpdate<?> again =
+        own.addedDeletes().isEmpty() ? overwrite(target, own) : rowDelta(target, own, newer);
+    for (Snapshot snapshot : staged.snapshots()) {
+      snapshot.summary().forEach((key, value) -> setCallers(again, key, value));
+    }
+    again.commit();
+    return restaged;
+  }
+
+  private static OverwriteFiles overwrite(BaseTable target, FileChanges own) {
+    OverwriteFiles again = target.newOverwrite();
+    own.added().forEach(again::addFile);
+    return again.deleteFiles(
+        DataFileSet.of(own.removed().values()), DeleteFileSet.of(own.removedDeletes()));
+  }
+
+  private static RowDelta rowDelta(BaseTable target, FileChanges own, TableMetadata newer) {
+    RowDelta again = target.newRowDelta();
+    if (newer.currentSnapshot() != null) {
+      again.validateFromSnapshot(newer.currentSnapshot().snapshotId()); // of before it is known
+    }
+    own.added().forEach(again::addRows);
+    own.removed().values().forEach(again::removeRows);
+    own.addedDeletes().forEach(again::addDeletes);
+    own.removedDeletes().forEach(again::removeDeletes);
+    return again;
+  }
+
+  private static void setCallers(SnapshotUpdate<?> operation, String key, String value) {
+    if (isCallers(key)) {
+      operation.set(key, value);
+    }
+  }
+
+  /**
+   * Why something cannot be made again on a newer state.
+   *
+   * @param reason in words
+   * @param author the transaction because of which; empty where it is none
+   */
+  private record Unfit(String reason, String author) {
+    static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer) {
+      if (!isSameShape(staged.base(), newer)) {
+        return unfit("the table that it wrote has another schema or partitioning now");
+      }
+      if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
+        return unfit("a table that it wrote over was written");
+      }
+      try {
+        return since(staged, own, newer);
+      } catch (NotFoundException e) {
+        return unfit("the table that it wrote has lost the snapshots since");
+      }
+    }
+
+    private static Optional<Unfit> since(StagedTable staged, FileChanges own, TableMetadata newer) {
+      FileIO io = staged.real().io();
+      Snapshot before = staged.base().currentSnapshot();
+      FileChanges theirs =
+          FileChanges.between(before, newer.currentSnapshot(), io, newer.specsById());
+      Set<String> all = touched(own, theirs, newer);
+      if (all.isEmpty()) {
+        return Optional.empty();
+      }
+      try {
+        for (FileChanges.Step step :
+            FileChanges.since(newer, before == null ? null : before.snapshotId(), io)) {
+          Set<String> touched = touched(own, step.changes().get(), newer);
+          if (!touched.isEmpty()) {
+            String author = step.snapshot().summary().get(TableMark.SNAPSHOT_TXN_ID);
+            return Optional.of(new Unfit(words(touched), author == null ? "" : author));
+          }
+        }
+      } catch (FileChanges.HistoryGapException e) {
+        return unfit(words(all)); // nobody knows whose it was
+      }
+      return unfit(words(all));
+    }
+
+    private static Optional<Unfit> unfit(String reason) {
+      return Optional.of(new Unfit(reason, ""));
+    }
+
+    /**
+     * Whether one operation does the same. Files of several steps get one sequence number then:
+     * what an equality delete of a later step takes from a file of an earlier one it would leave,
+     * and it would take what others have added since. Operations know files by their paths.
+     */
+    private static boolean isOneOperation(FileChanges own) {
+      Set<String> added = new HashSet<>(own.removed().keySet());
+      return !(own.files().isEmpty() && own.deletes().isEmpty())
+          && own.added().stream().allMatch(file -> added.add(file.location()))
+          && own.deletes().stream()
+              .noneMatch(each -> each.content() == FileContent.EQUALITY_DELETES);
+    }
+
+    /** Whether the specs of files are the same in a newer state. */
+    private static boolean hasItsSpecs(FileChanges own, TableMetadata was, TableMetadata newer) {
+      return Stream.concat(own.files().stream(), own.deletes().stream())
+          .map(ContentFile::specId)
+          .distinct()
+          .allMatch(id -> Objects.equals(was.spec(id), newer.spec(id)));
+    }
+
+    /** Files that both have taken away or marked, or whose rows others have marked as deleted. */
+    private static Set<String> touched(FileChanges own, FileChanges theirs, TableMetadata newer) {
+      Map<Integer, PartitionSpec> specs = newer.specsById();
+      Set<String> touched = new LinkedHashSet<>();
+      Set<String> came = theirs.added().stream().map(ContentFile::location).collect(toSet());
+      for (DataFile file : own.removed().values()) {
+        boolean marked =
+            theirs.addedDeletes().stream().anyMatch(each -> FileChanges.reaches(each, file, specs));
+        boolean moved =
+            theirs.removed().containsKey(file.location()) || came.contains(file.location());
+        if (marked || moved) {
+          touched.add(file.location());
+        }
+      }
+      for (DeleteFile marks : own.addedDeletes()) {
+        theirs.files().stream()
+            .filter(file -> FileChanges.reaches(marks, file, specs))
+            .forEach(file -> touched.add(file.location()));
+        theirs.addedDeletes().stream()
+            .filter(each -> meet(marks, each, specs))
+            .forEach(each -> touched.add(marks.location()));
+      }
+      for (DeleteFile marks : own.removedDeletes()) {
+        theirs.removedDeletes().stream()
+            .filter(each -> each.location().equals(marks.location()))
+            .forEach(each -> touched.add(each.location()));
+      }
+      return touched;
+    }
+
+    /** Whether two delete files may mark rows of one data file. */
+    private static boolean meet(
+        DeleteFile one, DeleteFile other, Map<Integer, PartitionSpec> specs) {
+      String marked = ContentFileUtil.referencedDataFileLocation(one);
+      String theirs = ContentFileUtil.referencedDataFileLocation(other);
+      if (marked != null && theirs != null) {
+        return marked.equals(theirs);
+      }
+      if (FileChanges.isGlobal(one, specs) || FileChanges.isGlobal(other, specs)) {
+        return true;
+      }
+      PartitionSet partition = PartitionSet.create(specs);
+      partition.add(one.specId(), one.partition());
+      return partition.contains(other.specId(), other.partition());
+    }
+
+    private static String words(Set<String> touched) {
+      String shown = touched.stream().sorted().limit(SHOWN_FILES).collect(joining(", "));
+      int more = touched.size() - SHOWN_FILES;
+      return "files that it replaced, removed or marked were changed by others ("
+          + (more > 0 ? shown + " and " + more + " more" : shown)
+          + ")";
+    }
   }
 
   private static boolean isCallers(String key) {

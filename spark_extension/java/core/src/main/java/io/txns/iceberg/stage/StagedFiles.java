@@ -69,6 +69,26 @@ public final class StagedFiles {
     return new StagedFiles(io, locations);
   }
 
+  /** The data and delete files of its own that no snapshot of another version of it has added. */
+  static StagedFiles passing(StagedTable table, StagedTable version, Writes writes) {
+    Set<String> locations = new LinkedHashSet<>();
+    Cleaning.of(
+        "files that came and went in " + table.identifier(),
+        () -> {
+          Set<String> own = new LinkedHashSet<>();
+          BaseTable reader = new BaseTable(table.operations(), table.identifier().toString());
+          table.snapshots().stream()
+              .filter(writes::hasOwnFiles)
+              .forEach(snapshot -> dataFiles(reader, snapshot, own));
+          Set<String> kept = new LinkedHashSet<>();
+          BaseTable made = new BaseTable(version.operations(), table.identifier().toString());
+          version.snapshots().forEach(snapshot -> dataFiles(made, snapshot, kept));
+          own.removeAll(kept);
+          locations.addAll(own);
+        });
+    return new StagedFiles(table.real().io(), locations);
+  }
+
   public void delete() {
     locations.forEach(location -> Cleaning.of(location, () -> io.deleteFile(location)));
   }

@@ -193,6 +193,26 @@ public final class StagedTable {
                             && SnapshotRef.MAIN_BRANCH.equals(ref.name()));
   }
 
+  /**
+   * Whether all it does is to add and remove files on {@code main}: then it can be made again as
+   * one operation on a newer state ({@link Restager#asOne}). A format above 2 numbers rows, which
+   * only appends and single operations leave as they are.
+   */
+  public boolean changesOnlyFiles() {
+    return isChanged()
+        && !create
+        && !rollsBack()
+        && isOnMain(snapshots())
+        && !StagedTables.isDropped(this)
+        && (base.formatVersion() < 3 || snapshots().size() == 1)
+        && point.changes().stream()
+            .allMatch(
+                change ->
+                    change instanceof MetadataUpdate.AddSnapshot
+                        || change instanceof MetadataUpdate.SetSnapshotRef ref
+                            && SnapshotRef.MAIN_BRANCH.equals(ref.name()));
+  }
+
   /** Whether main was put on a snapshot that was there before, if only for a while. */
   boolean rollsBack() {
     Set<Long> own = snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());

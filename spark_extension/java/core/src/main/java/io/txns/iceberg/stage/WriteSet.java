@@ -143,6 +143,7 @@ public final class WriteSet {
       }
       loaded.put(table, known);
       if (known.registered()) {
+        reads.base(known.metadata());
         noteOutstanding(table, known);
       } else {
         reads.unprotected(table.toString());

@@ -23,6 +23,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -225,7 +226,8 @@ class RecordedHistoryTest {
 
   private static Object clash(TableIdentifier name, ReadSet reads, List<Entry> newer) {
     try {
-      new ConflictChecker("probe", Isolation.SERIALIZABLE, reads, Map.of()).validate(newer);
+      new ConflictChecker("probe", Isolation.SERIALIZABLE, reads, Map.of(), Optional.empty())
+          .validate(newer);
       return null;
     } catch (TxnException e) {
       return List.of(

@@ -14,7 +14,9 @@ import java.util.Optional;
 import java.util.function.BiFunction;
 import java.util.function.Predicate;
 import org.apache.iceberg.spark.source.SparkTable;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
@@ -52,7 +54,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           boolean cached = !PlanCache.isEmpty(session);
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
           if (state.isExplicit() || state.isInWrite()) {
-            forEach(plan, leaf -> recordRead(leaf, state));
+            forEach(loaded, leaf -> recordRead(leaf, state));
           }
           return state.isExplicit() ? loaded : align(loaded);
         });
@@ -134,7 +136,9 @@ public final class AlignTables extends Rule<LogicalPlan> {
   }
 
   private static void recordRead(LogicalPlan leaf, TxnSession state) {
-    if (leaf instanceof DataSourceV2Relation relation) {
+    if (leaf instanceof DescribeRelation shown && shown.relation() instanceof ResolvedTable table) {
+      SparkReads.unseen(table.table()); // it estimates the size by a scan
+    } else if (leaf instanceof DataSourceV2Relation relation) {
       TransactionCatalog catalog =
           relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
       Transaction transaction = catalog == null ? null : state.current(catalog);

@@ -47,12 +47,23 @@ public final class SparkReads {
   public static void loaded(
       Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     if (!goesOn(transaction, ident, table, asOf)) {
+      unseen(table);
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
       ours.noteMetadataRead(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordMetadataRead(TableIdentifier.of(ident.namespace()));
+    }
+  }
+
+  /**
+   * A table was loaded to describe it, or of the past: what its scans find tells of no rows that go
+   * on. A plan that reads it all the same counts as reading the whole table.
+   */
+  static void unseen(Table table) {
+    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
+      ours.noteNoScans();
     }
   }
 
@@ -63,7 +74,7 @@ public final class SparkReads {
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      ours.noteRead(transaction);
+      ours.notePlanned(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordRead(TableIdentifier.of(ident.namespace()));
     }

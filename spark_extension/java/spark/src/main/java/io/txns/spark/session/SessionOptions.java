@@ -19,6 +19,7 @@ final class SessionOptions {
       List.of(
           "spark.sql.txns.isolation",
           "spark.sql.txns.autocommit-isolation",
+          "spark.sql.txns.conflicts",
           "spark.sql.txns.apply",
           "spark.sql.txns.register");
 

@@ -1,0 +1,187 @@
+package io.txns.spark.plan;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
+
+import io.txns.spark.SparkTestBase;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Conflicts by file (docs/isolation.md), of what Spark writes and reads. */
+@Timeout(180)
+class ByFileTest extends SparkTestBase {
+  private static final List<String> MODES = List.of("copy-on-write", "merge-on-read");
+
+  private static final List<String> WRITES =
+      List.of(
+          "UPDATE %t SET v = v + 1 WHERE day = %d AND id = %d0",
+          "DELETE FROM %t WHERE day = %d AND id = %d0",
+          "MERGE INTO %t t USING (SELECT %dL * 10 AS id) s ON t.day = %d AND t.id = s.id"
+              + " WHEN MATCHED THEN UPDATE SET v = 7"
+              + " WHEN NOT MATCHED THEN INSERT (id, day, v) VALUES (s.id, %d, 7)");
+
+  /** Of these the mode is all one. */
+  private static final List<String> OF_PARTITIONS =
+      List.of(
+          "DELETE FROM %t WHERE day = %d",
+          "INSERT OVERWRITE %t SELECT %dL * 10 + 5, %d, 1L",
+          "INSERT INTO %t SELECT max(id) + 2, %d, 1L FROM %t WHERE day = %d",
+          "INSERT INTO %t SELECT max(id) + 2, %d, 1L FROM (SELECT id FROM %t WHERE day = %d"
+              + " ORDER BY id LIMIT 1)");
+
+  private void create(String mode) {
+    other.sql(
+        "CREATE TABLE "
+            + table
+            + " (id BIGINT, day INT, v BIGINT) USING iceberg PARTITIONED BY (day) TBLPROPERTIES ("
+            + Stream.of("update", "delete", "merge")
+                .map(each -> "'write." + each + ".mode'='" + mode + "'")
+                .reduce((a, b) -> a + ", " + b)
+                .get()
+            + ")");
+    other.sql("INSERT INTO " + table + " VALUES (10, 1, 0), (11, 1, 0), (20, 2, 0), (21, 2, 0)");
+    spark.sql("SET spark.sql.sources.partitionOverwriteMode = dynamic");
+    other.sql("SET spark.sql.sources.partitionOverwriteMode = dynamic");
+  }
+
+  static Stream<Arguments> writes() {
+    List<Arguments> all = new ArrayList<>();
+    for (String mode : MODES) {
+      WRITES.forEach(write -> all.add(arguments(write, mode)));
+    }
+    OF_PARTITIONS.forEach(write -> all.add(arguments(write, MODES.get(0))));
+    return all.stream();
+  }
+
+  private String of(String write, int day) {
+    return write.replace("%t", table).replace("%d", Integer.toString(day));
+  }
+
+  /** Another day's rows are another's, and one that reads the same day's loses. */
+  @ParameterizedTest(name = "{0} {1}")
+  @MethodSource("writes")
+  void daysAreApart(String write, String mode) {
+    for (int day = 2; day >= 1; day--) {
+      table = table + day;
+      create(mode);
+      String sum = "SELECT count(*), sum(id), sum(v) FROM %t WHERE day = %d";
+      List<String> before = rows(other, of(sum, day));
+      spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT");
+      spark.sql(of(write, 1));
+      List<String> inside = rows(spark, of(sum, 1));
+      other.sql("BEGIN");
+      other.sql(of(write, day));
+      other.sql("COMMIT");
+      List<String> outside = rows(other, of(sum, day));
+      assertThat(outside).isNotEqualTo(before);
+      if (day == 2) {
+        spark.sql("COMMIT");
+        assertThat(rows(other, of(sum, 1))).isEqualTo(inside);
+      } else {
+        fails("40001", spark, "COMMIT");
+      }
+      assertThat(rows(other, of(sum, day))).isEqualTo(outside);
+    }
+  }
+
+  /** All in one transaction, which is made again as one operation, at the strictest level. */
+  @Test
+  void severalWritesAreMadeAgainAsOne() {
+    for (String mode : MODES) {
+      table = table + "x";
+      create(mode);
+      spark.sql("BEGIN");
+      spark.sql(of(WRITES.get(0), 1));
+      spark.sql("INSERT INTO " + table + " VALUES (12, 1, 0), (13, 1, 0)");
+      spark.sql("DELETE FROM " + table + " WHERE day = 1 AND id = 12");
+      spark.sql("UPDATE " + table + " SET v = 9 WHERE day = 1 AND id = 13");
+      other.sql("UPDATE " + table + " SET v = 5 WHERE day = 2");
+      other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+      spark.sql("COMMIT");
+      assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id"))
+          .containsExactly("10|1|1", "11|1|0", "13|1|9", "20|2|5", "21|2|5", "30|3|0");
+    }
+  }
+
+  /** What cannot be told counts as the whole table: another day's rows are met. */
+  static Stream<String> whole() {
+    return Stream.of(
+        "SELECT * FROM %t",
+        "SELECT * FROM %t LIMIT 1",
+        "SELECT count(*), max(id) FROM %t",
+        "SELECT * FROM %t.files",
+        "SELECT * FROM %t.partitions",
+        "SELECT * FROM %t WHERE day % 10 = 1",
+        "SELECT * FROM %t WHERE rand() < 2",
+        "SELECT * FROM (SELECT * FROM %t WHERE day = 1) JOIN (SELECT max(day) AS d FROM %t)",
+        "SELECT * FROM %t t JOIN %t u ON t.day = 1 AND u.id = t.id",
+        "CACHE TABLE whole_kept AS SELECT * FROM %t",
+        "DELETE FROM %t WHERE id IN (SELECT max(id) FROM %t WHERE day = 1)",
+        "DELETE FROM %t WHERE false",
+        "TRUNCATE TABLE %t");
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("whole")
+  void whatReadsTheWholeTableMeetsAll(String read) {
+    create("copy-on-write");
+    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
+    spark.sql("BEGIN");
+    spark.sql(of(read, 1)).collectAsList();
+    spark.sql("INSERT INTO " + table + "_b VALUES (1)");
+    other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+    fails("40001", spark, "COMMIT");
+    spark.sql("UNCACHE TABLE IF EXISTS whole_kept");
+  }
+
+  /** The same objects of Spark's, once more: what they read now is noted now. */
+  @Test
+  void eachStatementIsNoted() {
+    create("copy-on-write");
+    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
+    var frame = spark.table(table);
+    spark.sql("BEGIN");
+    frame.where("day = 1").collectAsList();
+    frame.selectExpr("max(day)", "count(*)").collectAsList();
+    spark.sql("INSERT INTO " + table + "_b VALUES (1)");
+    other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+    fails("40001", spark, "COMMIT");
+  }
+
+  /** What was read with a filter in the same statement: each relation for itself. */
+  @Test
+  void aFilterKeepsReadersApart() {
+    create("copy-on-write");
+    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
+    for (int day = 3; day >= 2; day--) {
+      spark.sql("BEGIN");
+      spark
+          .sql(of("SELECT * FROM %t a JOIN %t b ON a.v = b.v WHERE a.day = 1 AND b.day = 2", 1))
+          .collectAsList();
+      spark.sql("INSERT INTO " + table + "_b VALUES (1)");
+      other.sql("INSERT INTO " + table + " VALUES (" + day + "0, " + day + ", 0)");
+      if (day == 3) {
+        spark.sql("COMMIT");
+      } else {
+        fails("40001", spark, "COMMIT");
+      }
+    }
+  }
+
+  /** For a session. */
+  @Test
+  void byTableDaysClash() {
+    create("copy-on-write");
+    spark.sql("SET spark.sql.txns.conflicts = table");
+    spark.sql("BEGIN");
+    spark.sql(of(WRITES.get(0), 1));
+    other.sql(of(WRITES.get(0), 2));
+    fails("40001", spark, "COMMIT");
+  }
+}
