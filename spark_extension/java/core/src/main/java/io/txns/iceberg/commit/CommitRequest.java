@@ -61,13 +61,14 @@ public record CommitRequest(
       Isolation isolation,
       String comment,
       ReadSet reads,
+      boolean byFile,
       Map<TableIdentifier, StagedTable> writes,
       Map<String, String> marks,
       Leftovers leftovers,
       Consumer<LogState> judge) {
     this(
-        kind, key, readTs, bornMs, isolation, comment, reads, writes, marks, leftovers, judge,
-        readTs);
+        kind, key, readTs, bornMs, isolation, comment, reads, byFile, writes, marks, leftovers,
+        judge, readTs);
   }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
