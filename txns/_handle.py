@@ -22,6 +22,7 @@ from txns._config import check_conflicts
 from txns._identifier import parts_of
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
+from txns._log.reservation import Turn
 from txns._metrics import Count
 from txns._stage.write_set import BeginOptions
 from txns.errors import InvalidUsage, transactions_off
@@ -68,6 +69,7 @@ class Handle:
         basis: int | None = None,
         basis_timeout_ms: int = 10_000,
         comment: str = "",
+        after: Transaction | None = None,
     ) -> Transaction:
         """
         Begin a transaction.
@@ -84,6 +86,8 @@ class Handle:
             basis: What must have been seen at least, in ms.
             basis_timeout_ms: How long to wait for it.
             comment: Words for the log.
+            after: The try before, which has lost: this one is as old as that, and the younger wait
+                for it. Who does not try again says so by `give_up`.
 
         Raises:
             InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper;
@@ -91,6 +95,8 @@ class Handle:
             Unsupported: Transactions are off.
         """
         clock = self._parts.clock
+        own_id = txn_id or clock.new_txn_id()
+        turn = after and self._parts.reserver.again(*_lost(after), own_id)
         head = self._beginnings.head()
         if basis is not None and head.upper < basis:
             head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
@@ -105,13 +111,14 @@ class Handle:
         if txn_id is not None:
             check_txn_id(txn_id)
         options = BeginOptions(
-            txn_id=txn_id or clock.new_txn_id(),
+            txn_id=own_id,
             fresh_id=txn_id is None,
             isolation=self._isolation(isolation, as_of),
             conflicts=check_conflicts(conflicts or self._parts.config.conflicts),
             read_only=read_only,
             read_ts=read_ts,
             born_ms=clock.now_ms(),
+            turn=turn or Turn(head.upper, clock.elapsed_ms()),
         )
         transaction = Transaction(self._parts, head, options, comment)
         self._beginnings.follow(transaction.reads)
@@ -121,6 +128,10 @@ class Handle:
             raise transactions_off()
         self._parts.committer.metrics.count(Count.STARTED)
         return transaction
+
+    def give_up(self, lost: Transaction) -> None:
+        """Take back what was reserved for a transaction that has lost, and is not tried again."""
+        self._parts.reserver.give_up(lost.options.turn)
 
     def _isolation(self, wanted: str | Isolation | None, as_of: int | None) -> Isolation:
         """Strict serializability reads at the upper: an explicit timestamp is a level below."""
@@ -435,3 +446,9 @@ class Handle:
     ) -> None:
         """Close the catalog underneath."""
         self.close()
+
+
+def _lost(txn: Transaction) -> tuple[Turn, list[str]]:
+    """Give the turn of a try that has lost, and the uuids of the tables at which it can again."""
+    all_reads = txn.isolation.validates_reads
+    return txn.options.turn, txn.reads.touched(all_reads=all_reads)

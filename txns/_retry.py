@@ -27,6 +27,9 @@ class Begins(Protocol):
     def begin(self) -> Callable[..., Transaction]:
         """Begin one; the options are `Handle.begin`'s."""
 
+    def give_up(self, lost: Transaction) -> None:
+        """Take back what was reserved for one that has lost, and is not tried again."""
+
     def back_off(self, max_ms: int) -> None:
         """Pause 1 to `max_ms` ms, jittered."""
 
@@ -40,6 +43,9 @@ def run_transaction(
 ) -> Result:
     """
     Run a callback in a transaction, again on a conflict, with jittered pauses.
+
+    From the second attempt on it reserves the tables of the one before: younger transactions that
+    write these by what they hold wait for it, for half as long again as that one took.
 
     The callback may run more than once: what it does besides the transaction must not matter.
     A commit that failed for the catalog or the storage is tried again with what was staged; one
@@ -58,18 +64,21 @@ def run_transaction(
     """
     if max_attempts < 1:
         raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
+    txn: Transaction | None = None
     for attempt in range(1, max_attempts + 1):
-        txn = handle.begin(**options)
+        txn = handle.begin(**options, after=txn) if txn else handle.begin(**options)
         try:
             result = callback(txn)
             _commit(handle, txn, max_attempts)
         except Conflict:
             txn.rollback()
             if attempt == max_attempts:
+                handle.give_up(txn)
                 raise
             _back_off(handle, attempt)
         except BaseException as error:
             txn.rollback_after(error)
+            handle.give_up(txn)
             raise
         else:
             return result

@@ -14,7 +14,9 @@ from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.rehearsal import Rehearsal
+from txns._commit.reserving import Reserver
 from txns._commit.tidy import Tidier
+from txns._commit.turns import Turns
 from txns._commit.validation import Validation
 from txns._config import ATOMIC, AUTO, named_folders
 from txns._iceberg import ended_transactions, time_outs
@@ -65,6 +67,7 @@ class Parts:
     committer: Committer
     registrar: Registrar
     rehearsal: Rehearsal
+    reserver: Reserver
 
     @staticmethod
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
@@ -82,7 +85,8 @@ class Parts:
         metrics = Metrics(clock)
         tidier = Tidier(config, log, tables, clock, metrics, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
-        loop = CommitLoop(log, timeline, bounds, tidier, clock, rows)
+        turns = Turns(clock)
+        loop = CommitLoop(log, timeline, bounds, tidier, clock, turns=turns, rows=rows)
         births = Births(_moved_together(rows, config), config, log, tables, places, applier, clock)
         validation = Validation(config, log, timeline, tables, places, births, clock)
         committer = Committer(
@@ -106,6 +110,7 @@ class Parts:
             committer,
             registrar,
             Rehearsal(config.rehearse_conflicts),
+            Reserver(log, loop, turns, clock),
         )
 
     def kept_by_expiry(

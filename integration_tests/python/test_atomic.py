@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, text
 
 import txns
 from txns._commit.born_applied import Births
+from txns._iceberg import sql_rows
 from txns._iceberg.locked_rows import LockedRows
 from txns._iceberg.sql_rows import SqlRows, _LockedSqlRows, queue_of
 
@@ -169,10 +170,12 @@ def test_who_is_interrupted_as_it_gets_its_rows_holds_none(properties, monkeypat
 def test_who_has_waited_longest_is_next(properties):
     """Though the row changes each time: who waited for that alone was overtaken again and again."""
     writers, turns, order = 5, 8, []
-    row = ("txns", "commits")
+    row, connected = ("txns", "commits"), threading.Barrier(writers)
 
     def take_turns(number: int) -> None:
         rows = SqlRows(load_catalog("lake", **properties))
+        rows.looked_at([row])
+        connected.wait(60)
         for _ in range(turns):
             with rows.locked(row, ()) as locked:
                 order.append(number)
@@ -191,7 +194,7 @@ def test_who_has_waited_longest_is_next(properties):
     assert [set(range(writers))] * turns == rounds
 
 
-def test_a_wait_that_a_time_out_of_statements_ends_is_waited_again(properties):
+def test_a_wait_that_a_time_out_of_statements_ends_is_no_failure(properties):
     """Of a role or a database that has one: it has cancelled what waited, and nothing was sent."""
     engine = create_engine(properties["uri"])
     with engine.connect() as holder:
@@ -202,5 +205,96 @@ def test_a_wait_that_a_time_out_of_statements_ends_is_waited_again(properties):
         release.start()
         _append({**properties, "uri": f"{properties['uri']}&options=-cstatement_timeout%3D300"}, 3)
         release.join()
+    engine.dispose()
+    assert [[3], [3]] == _numbers(properties)
+
+
+_CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE pid <> pg_backend_pid() AND datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+def _is_cut(engine) -> bool:
+    """Wait until somebody waits for a lock, and end his session."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with engine.connect() as connection:  # within one transaction all looks see the same
+            if connection.execute(text(_CUT)).all():
+                return True
+        time.sleep(0.05)
+    return False
+
+
+def _started(properties: dict[str, str]) -> tuple[threading.Thread, list[BaseException]]:
+    """Append in a thread; what it fails with is told."""
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            _append(properties, 3)
+        except Exception as error:  # noqa: BLE001 -- the test looks
+            failures.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    return thread, failures
+
+
+@pytest.mark.parametrize("what", ["the queue", "a row"])
+def test_a_connection_that_is_lost_as_it_waits_loses_an_attempt(properties, what):
+    """As a fail-over, or an administrator, ends it: nothing was sent on it."""
+    queue = f"SELECT pg_advisory_xact_lock({queue_of('lake', ('txns', 'commits'))})"
+    row = "SELECT * FROM iceberg_tables WHERE table_name = 'a' FOR UPDATE"
+    engine = create_engine(properties["uri"])
+    with engine.connect() as holder:
+        holder.execute(text(queue if what == "the queue" else row))
+        writer, failures = _started(properties)
+        assert _is_cut(engine)
+    writer.join(30)
+    engine.dispose()
+    assert [] == failures
+    assert [[3], [3]] == _numbers(properties)
+
+
+def test_a_connection_that_was_cut_since_the_begin_loses_an_attempt(properties):
+    """As a pooler, or a firewall, cuts one that says nothing for a while."""
+    txn = txns.open(load_catalog("lake", **properties), apply="atomic").begin()
+    for table in TABLES:
+        txn.load_table(table).append(pa.table({"number": [3]}, schema=SCHEMA))
+    engine = create_engine(properties["uri"])
+    with engine.connect() as connection:
+        cut = connection.execute(text(_CUT.partition(" AND wait_event_type")[0])).all()
+    engine.dispose()
+    assert cut
+    txn.commit()
+    assert [[3], [3]] == _numbers(properties)
+
+
+def test_who_may_not_wait_in_the_queue_goes_without(properties, postgresql):
+    """Nothing rests on it."""
+    database = create_engine(properties["uri"]).url.database
+    postgresql.run(
+        "REVOKE EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) FROM PUBLIC",
+        "CREATE ROLE poor LOGIN",
+        "GRANT ALL ON ALL TABLES IN SCHEMA public TO poor",
+        database=database,
+    )
+    try:
+        _append({**properties, "uri": postgresql.uri(database, user="poor")}, 3)
+    finally:
+        postgresql.run("DROP OWNED BY poor", "DROP ROLE poor", database=database)
+    assert [[3], [3]] == _numbers(properties)
+
+
+def test_who_holds_the_queue_for_ever_keeps_nobody_out(properties, monkeypatch):
+    """Anybody who may connect can take that lock, whatever rights he has on the tables."""
+    soon = sql_rows._BEGIN["postgresql"].replace("'10s'", "'1s'")
+    monkeypatch.setitem(sql_rows._BEGIN, "postgresql", soon)
+    engine = create_engine(properties["uri"])
+    with engine.connect() as holder:
+        key = queue_of("lake", ("txns", "commits"))
+        holder.execute(text(f"SELECT pg_advisory_lock({key})"))
+        _append(properties, 3)
     engine.dispose()
     assert [[3], [3]] == _numbers(properties)

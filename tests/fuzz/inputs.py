@@ -27,7 +27,7 @@ Input = dict[str, Any]
 GOLDEN = Path(__file__).resolve().parents[2] / "docs" / "golden"
 LOG = "file:///lake/txns/commits"
 NOW_MS = 1767265400000
-_TABLES, _PAYLOAD = "txns.tables", "txns.payload"
+_TABLES, _PAYLOAD, _RESERVE = "txns.tables", "txns.payload", "txns.reserve"
 _TIMES = ["txns.commit-ts", "txns.prev-ts", "txns.upper", "txns.tidied-upto", "txns.read-ts"]
 
 
@@ -99,7 +99,7 @@ def _change_summary(rng: Random, summary: dict[str, str], key: str) -> None:
         )
     elif choice == 2:
         summary.update(rng.choice(list(rng.choice(_summaries()).items())) for _ in range(1))
-    elif key in {_TABLES, _PAYLOAD} and choice < 8:
+    elif key in {_TABLES, _PAYLOAD, _RESERVE} and choice < 8:
         summary[key] = _hostile_json(rng, stored)
     elif key in _TIMES and choice < 8:
         summary[key] = rng.choice([*mutation.NUMBERS, *summary.values()])

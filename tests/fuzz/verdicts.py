@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from tests.fuzz.inputs import Input
+    from txns._log.reservation import Reservation
 
 COMMITS = ("txns", "commits")
 ERRORS: dict[type[Exception], str] = {
@@ -148,7 +149,12 @@ def _entry(found: Entry) -> str:
         *(found.prev_ts, found.read_ts, found.isolation.value, found.engine, found.comment),
         *map(_change, found.changes),
         *(stored.inline, stored.location, stored.sha256),
+        *map(_reservation, found.reserved),
     )
+
+
+def _reservation(one: Reservation) -> str:
+    return _line(one.txn_id, _list(one.uuids), one.ticket, one.number, one.lasts_ms)
 
 
 def _change(change: Change) -> str:

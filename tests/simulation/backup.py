@@ -92,6 +92,7 @@ class Backup:
 def set_back(observer: Observer, name: Identifier, location: str | None) -> None:
     """Let a name point to a metadata file, or to none, as nobody who writes a table does."""
     registry = observer.registry
+    registry.restored += 1
     now = registry.pointers.pop(name, None)
     if now is not None:
         registry.past.setdefault(name, []).append((observer.world.now_ms, now))

@@ -102,6 +102,8 @@ class Registry:
     """The upper in ms of each version of a log, as the last of its snapshots says; or 0."""
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_jvm: bool = False
+    restored: int = 0
+    """How often somebody has put a pointer back: he has waited for all locks of before."""
     arriving: dict[str, TableMetadata] = field(default_factory=dict)
     """What tables become, by uuid, in a swap that moves several: the log comes first."""
     purged: set[str] = field(default_factory=set)
@@ -437,8 +439,11 @@ class SwapCatalog(SimulatedCatalog):
         """Move pointers from where they are expected (None: nowhere), the log's first, or none."""
         named = [(self._name(name), expected, location) for name, expected, location in moves]
         named.sort(key=lambda move: move[0][0] != "txns")
+        restored = self.registry.restored
 
         def swap() -> None:
+            if self.registry.restored != restored:  # pointers may stand as they did, locks do not
+                raise CommitFailedException("simulated: the database was restored")
             for name, expected, location in named:
                 self.registry.check(name, expected, location)
             made = [self.registry.metadata_at(location) for _, _, location in named]

@@ -458,3 +458,5 @@ def _forget_what_is_gone(history: History, stored: Stored, names: set[Identifier
     for attempt in history.attempts:
         if attempt.logged_ts and (attempt.logged_ts, attempt.txn_id) not in stored.tables:
             attempt.logged_ts = attempt.acknowledged = None
+        if attempt.acknowledged and (attempt.acknowledged, attempt.txn_id) not in stored.tables:
+            attempt.acknowledged = attempt.logged_ts  # an earlier request has landed since

@@ -264,7 +264,7 @@ class TableChecks:
                 f" {[logged.commit_ts for logged, _table in due]}",
             )
         logged, table = due[-1]
-        if logged.kind == "forget" and old is not None and not self.is_as_logged(old):
+        if logged.kind == "forget" and old is not None and not self._fits(table, old):
             self._left_to_others(name, old, new)
             return
         self._main_is_the_logged(name, new, logged, table)
@@ -272,6 +272,11 @@ class TableChecks:
             raise Violation("quarantine", f"{after} was applied to {name}, past a stranger")
         if _log_of(new) - _log_of(old) > len(due):
             raise Violation("I2", f"the history of {name} shows a moment inside {after}")
+
+    def _fits(self, change: dict[str, Any], old: TableMetadata) -> bool:
+        """Whether a table has what a change was staged on, and nobody has changed rows (6.3)."""
+        base = change.get("from-snapshot-id")
+        return self.is_as_logged(old) and (base is None or old.snapshot_by_id(base) is not None)
 
     def _left_to_others(self, name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
         """Whoever wrote a table after it was forgotten keeps it, under an empty snapshot (6.3)."""

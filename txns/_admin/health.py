@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.entry import Entry
     from txns._log.head import Head
+    from txns._log.reservation import Reservation
     from txns._services import Parts
     from txns.errors import TxnsError
 
@@ -89,6 +90,15 @@ class Health:
     def skew_ms(self) -> int:
         """How far the log is ahead of the local clock, in ms; negative for behind."""
         return self.head.upper - self.now_ms
+
+    def names_of(self, reservation: Reservation) -> list[str]:
+        """Give the tables that somebody has reserved, by their names; by uuid what is not there."""
+        names = {
+            str(each.loaded.metadata.table_uuid): dotted_name(each.identifier)
+            for each in self.surveyed
+            if each.loaded is not None
+        }
+        return [names.get(uuid, uuid) for uuid in reservation.uuids]
 
     def age_ms(self, entry: Entry) -> int:
         """Give an entry's age in ms; by the log's own time where some clock is fast."""

@@ -67,6 +67,10 @@ def _ignore_read(_row_filter: RowFilter) -> None:
     """A single operation validates what it reads by pyiceberg's own means."""
 
 
+def _not_applied(identifier: Identifier) -> Quarantined:
+    return Quarantined(identifier, "entries of the table are not applied")
+
+
 class AutocommitCatalog(TxnCatalog):
     """
     Tables at the newest timestamp; each operation on one commits through the protocol.
@@ -278,6 +282,7 @@ class AutocommitCatalog(TxnCatalog):
 
         Raises:
             InvalidUsage: 55000, it is not under care now: with the call that registers it.
+            Quarantined: What the log has of it cannot be applied.
         """
         source = self.identifier_to_tuple(from_identifier)
         target = self.identifier_to_tuple(to_identifier)
@@ -286,6 +291,8 @@ class AutocommitCatalog(TxnCatalog):
         loaded = self._load(source)
         refuse_commit_table(source, loaded.metadata)
         self._refuse_existing(target)
+        if isinstance(loaded, Forgotten):  # by a rename that died, perhaps
+            raise _not_applied(source)
         if not loaded.registered:
             self._parts.catalog.rename_table(from_identifier, to_identifier)
             return self.load_table(target)
@@ -302,7 +309,7 @@ class AutocommitCatalog(TxnCatalog):
     def _rename_applied(self, source: Identifier, target: Identifier) -> None:
         """Under its new name nobody would look for what is still to be applied."""
         if not self._parts.applier.apply(self._parts.log.load(), source):
-            raise Quarantined(source, "entries of the table are not applied")
+            raise _not_applied(source)
         self._parts.catalog.rename_table(source, target)
 
     def _register_again(

@@ -65,6 +65,11 @@ class Committed:
             entry.txn_id, entry.commit_ts, entry.read_ts, tables, applied, entry, parts
         )
 
+    @staticmethod
+    def of_nothing(txn_id: str, read_ts: int) -> Committed:
+        """Describe a transaction that has written nothing, and so has no entry."""
+        return Committed(txn_id, read_ts, read_ts, (), applied=True)
+
     def apply(self) -> Applied:
         """Carry the changes over to their tables; idempotent, and never undoes the commit."""
         if self.applied is not True and self._entry and self._parts:

@@ -324,7 +324,8 @@ class Transaction(TxnCatalog):
         """
         with self._lock, about(txn=self.txn_id):
             if self.committed is not None:
-                self._write_set.discard()
+                if self.state is State.ACTIVE:  # under its id somebody else has, before it began
+                    self._write_set.discard()
                 self.state = State.COMMITTED
                 return self.committed
             self._check_active()
@@ -332,9 +333,7 @@ class Transaction(TxnCatalog):
                 self.state = State.COMMITTED
                 self._write_set.delete_passing()
                 self._parts.committer.metrics.count(Count.COMMITTED)
-                self.committed = Committed(
-                    self.txn_id, self.read_ts, self.read_ts, (), applied=True
-                )
+                self.committed = Committed.of_nothing(self.txn_id, self.read_ts)
                 return self.committed
             self.state = State.UNKNOWN  # until the answer is here: an interrupt deletes nothing
             entry = self._append(ts)
@@ -350,17 +349,17 @@ class Transaction(TxnCatalog):
         return Key(options.txn_id, since_ts, origin, ts, self._attempts)
 
     def _request(self, ts: int | None = None) -> CommitRequest:
-        options = self.options
         return CommitRequest(
             kind=Kind.COMMIT,
             key=self._key(ts),
-            read_ts=options.read_ts,
-            born_ms=options.born_ms,
+            read_ts=self.read_ts,
+            born_ms=self.options.born_ms,
             writes=self._write_set.writes(),
-            isolation=options.isolation,
+            isolation=self.isolation,
             reads=self.reads,
-            by_file=options.conflicts == FILE,
+            by_file=self.options.conflicts == FILE,
             comment=self.comment,
+            ticket=self.options.turn.ticket,
             leftovers=self._leftovers,
         )
 

@@ -45,8 +45,9 @@ def status(lake: Lake, everything: bool, head_alone: bool, as_json: bool) -> Non
     """
     Show what is wrong, then what is outstanding, on one screen.
 
-    Tables in quarantine or written by strangers, entries that are not applied, settings that
-    endanger the log; then the log, the newest consistent cut and the tables under care.
+    Tables in quarantine or written by strangers, entries that are not applied, tables that
+    somebody has reserved, settings that endanger the log; then the log, the newest consistent cut
+    and the tables under care.
 
     With --head, for probes: one load of the commit table and no other. It says how old the
     oldest entry is that tables may not show, and cannot say whether they do, nor what is wrong
@@ -65,6 +66,7 @@ def status(lake: Lake, everything: bool, head_alone: bool, as_json: bool) -> Non
     shown = None if everything else _SHOWN
     _say_wrong(found, shown)
     _say_outstanding(found, shown)
+    _say_reserved(found)
     _say_some([(f"warning: {each}", "yellow") for each in found.warnings], "warnings", shown)
     _say_log(parts, found)
     _say_tables(parts, found, everything=everything)
@@ -118,6 +120,16 @@ def _json(parts: Parts, found: Health) -> dict[str, Any]:
             }
             for each in found.outstanding
         ],
+        "reserved": [
+            {
+                "txn_id": each.txn_id,
+                "tables": found.names_of(each),
+                "ticket": each.ticket,
+                "number": each.number,
+                "lasts_ms": each.lasts_ms,
+            }
+            for each in state.reserved
+        ],
         "cut": cut_json(parts, cut, _ALL) if cut else None,
         "warnings": found.warnings,
     }
@@ -167,6 +179,18 @@ def _say_outstanding(found: Health, shown: int | None) -> None:
         for each in found.outstanding
     ]
     say_table(["  commit_ts", "age", "txn_id", "tables"], rows)
+
+
+def _say_reserved(found: Health) -> None:
+    """Print for whom the younger wait: eight at most."""
+    if not found.head.state.reserved:
+        return
+    say("reserved by transactions that have lost: younger ones that write these tables wait")
+    rows = [
+        (each.txn_id, age_of(each.lasts_ms), each.number, ", ".join(found.names_of(each)))
+        for each in found.head.state.reserved
+    ]
+    say_table(["  txn_id", "at most", "number", "tables"], rows)
 
 
 def _names(tables: tuple[Identifier, ...], shown: int | None) -> str:

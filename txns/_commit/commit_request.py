@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from txns._commit.leftovers import Leftovers
+from txns._commit.turns import NO_CLAIM, Claim
 from txns._log.entry import Isolation, Kind
 from txns._stage.read_set import ReadSet
 
@@ -35,6 +36,7 @@ class CommitRequest:
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
         judge: Raises what forbids it as of a state that it is validated against.
+        ticket: The upper in ms that its first try began with; None for `read_ts`.
         leftovers: Of its attempts; whoever may commit again hands them on.
     """
 
@@ -49,4 +51,16 @@ class CommitRequest:
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
     judge: Callable[[LogState], object] | None = None
+    ticket: int | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
+
+    @property
+    def claim(self) -> Claim:
+        """For whom it waits: nobody where it is no transaction, or a blind append."""
+        writes = self.writes.values()
+        appends = all(staged.append_only and not staged.create for staged in writes)
+        if self.kind is not Kind.COMMIT or (appends and self.reads.is_blind):
+            return NO_CLAIM
+        ticket = self.read_ts if self.ticket is None else self.ticket
+        uuids = frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create)
+        return Claim((ticket, self.key.txn_id), uuids)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from txns._commit.apply import Applier
     from txns._commit.born_applied import Births
     from txns._commit.commit_request import CommitRequest
-    from txns._commit.group import Attempt, Key
+    from txns._commit.group import Attempt
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
     from txns._commit.validation import Validation
@@ -124,7 +124,7 @@ class Committer:
         try:
             moves = request.kind is Kind.COMMIT and self._births.rows is not None
             tables = request.writes if moves else ()
-            entry = self._append(request.key, attempt, tables, ahead.commit_ts if ahead else 0)
+            entry = self._append(request, attempt, tables, ahead.commit_ts if ahead else 0)
         except TxnsError as error:
             if is_final(error):
                 leftovers.remove(self._log, None)
@@ -141,10 +141,14 @@ class Committer:
         return entry
 
     def _append(
-        self, key: Key, attempt: Attempt, tables: Iterable[Identifier], proposed_ts: int
+        self,
+        request: CommitRequest,
+        attempt: Attempt,
+        tables: Iterable[Identifier],
+        proposed_ts: int,
     ) -> Entry:
         """Append an entry; note how long its attempts took, and what validated them."""
-        spent_ms: list[int] = []
+        key, spent_ms = request.key, list[int]()
 
         def measured(state: LogState, head: Head, commit_ts: int) -> Entry:
             began_ms = self._clock.now_ms()
@@ -158,7 +162,7 @@ class Committer:
         began_ms = self._clock.now_ms()
         try:
             with about(phase=Phase.SWAP):
-                return self._loop.append(key, measured, tables, proposed_ts)
+                return self._loop.append(key, measured, tables, proposed_ts, request.claim)
         finally:
             took_ms = self._clock.now_ms() - began_ms - sum(spent_ms)
             self.metrics.took(Phase.SWAP, took_ms)

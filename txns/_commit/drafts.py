@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from txns._commit.group import Origin
 from txns._commit.head_bounds import HeadFull
+from txns._commit.turns import MustWait
 from txns._identifier import dotted_name
 from txns._log import limits
 from txns._log.entry import THIS_ENGINE, Entry, Kind, to_summary
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._commit.group import Key, Member
+    from txns._commit.turns import Turns
     from txns._log.change import Change
     from txns._log.head import Head
     from txns._log.state import LogState
@@ -40,6 +42,7 @@ class Drafts:
     Attributes:
         head: What the swap is to stand on.
         clock: Says when it is.
+        turns: Says for whom its members have to wait.
         state: The head's, with these entries.
         by_id: An entry per id; an abort where a member with a caller's own id was refused.
         entries: Who gets which.
@@ -50,6 +53,7 @@ class Drafts:
 
     head: Head
     clock: Clock
+    turns: Turns
     state: LogState
     by_id: dict[str, Entry] = field(default_factory=dict)
     entries: dict[Member, Entry] = field(default_factory=dict)
@@ -58,9 +62,9 @@ class Drafts:
     sizes: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, members: Iterable[Member], head: Head, clock: Clock) -> Self:
+    def of(cls, members: Iterable[Member], head: Head, clock: Clock, turns: Turns) -> Self:
         """Make the entries of one swap, each validated against those before it."""
-        drafts = cls(head, clock, head.state)
+        drafts = cls(head, clock, turns, head.state)
         for member in members:
             before = head.rows.so_far() if head.rows else {}
             try:
@@ -87,7 +91,8 @@ class Drafts:
         """Make a member's entry; who comes second with an id gets the first one's, or its end."""
         txn_id = member.key.txn_id
         if txn_id not in self.by_id:
-            entry = self._make(member)
+            self._check_turn(member)
+            entry = self._carrying(member, self._make(member))
             following = self.state.with_entry(entry)
             _check_invariants(following, entry)
             self._add(entry, following, self._check_room(entry))
@@ -95,6 +100,25 @@ class Drafts:
         if entry.is_abort:
             raise barred(member, entry.commit_ts)
         return entry
+
+    def _check_turn(self, member: Member) -> None:
+        """
+        End the attempt of a member that comes before an older one.
+
+        Raises:
+            MustWait: Until that one's turn is over; without the locks of an attempt.
+        """
+        reserved, claim = self.state.reserved, member.claim
+        if not reserved or not claim.uuids or member.attempts.stood_on is not None:
+            return
+        if self.turns.is_waited_for(reserved, claim):
+            raise MustWait
+
+    def _carrying(self, member: Member, entry: Entry) -> Entry:
+        """Give an entry with what is reserved from it on: nothing that was waited for enough."""
+        others = member.claim.others(self.state.carried(entry)) if self.state.reserved else ()
+        reserved = member.claim.reserved(self.turns.standing(others) if others else ())
+        return replace(entry, reserved=reserved) if reserved else entry
 
     def _refuse(self, member: Member, error: Exception) -> None:
         """Note why a member is refused, and draft the abort without which that is not told."""
@@ -105,7 +129,8 @@ class Drafts:
         if self.state.off:
             self.refused[member] = transactions_off()  # which says nothing of other tries
         elif key.txn_id not in self.by_id:
-            abort = self.aborts[member] = self._abort(key)
+            abort = self._carrying(member, self._abort(key))
+            self.aborts[member] = abort
             self._add(abort, self.state.with_entry(abort), _record_bytes(abort))
             member.conflict = error
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from txns._commit.turns import NO_CLAIM
 from txns._log.state import aborted_ts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from txns._commit.turns import Claim
     from txns._identifier import Identifier
     from txns._log.entry import Entry
     from txns._log.head import Head
@@ -112,6 +114,7 @@ class Member:
     Attributes:
         tables: Those that its swap may move with the log.
         proposed_ts: The `commit_ts` in ms that it is to have, if the log is below; 0 for none.
+        claim: How it stands to reservations.
         since_ts: Archived rows above it, in ms, may hold its id: what stood in the heads that were
             looked into did not.
         alone: Whether a group with it was refused: nobody knows for whose entry.
@@ -129,8 +132,10 @@ class Member:
         attempt: Attempt,
         tables: tuple[Identifier, ...] = (),
         proposed_ts: int = 0,
+        claim: Claim = NO_CLAIM,
     ) -> None:
         self.key = key
+        self.claim = claim
         self.proposed_ts = proposed_ts
         self.attempt = attempt
         self.tables = tables

@@ -18,7 +18,9 @@ from pyiceberg.exceptions import BadRequestError
 from txns._commit.drafts import Drafts, barred
 from txns._commit.group import CommitGroup, Member, Origin
 from txns._commit.head_bounds import HeadFull
+from txns._commit.turns import NO_CLAIM, MustWait
 from txns._iceberg.locked_rows import RowsBusy
+from txns._log.reservation import LASTS_MS_MAX
 from txns._log.state import aborted_ts, committed
 from txns._log.swap import Outcome, Swap, is_transient
 from txns._logger import fields, logger
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
     from txns._commit.tidy import Tidied, Tidier
+    from txns._commit.turns import Claim, Turns
     from txns._iceberg.locked_rows import LockedRows, Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
@@ -45,6 +48,8 @@ MAX_ATTEMPTS = 50
 MAX_MS = 30_000
 BACK_OFF_MAX_MS = 5
 """After a race that was lost."""
+_LOOK_MS = 20
+"""After which who waits for his turn looks at the head again."""
 FAILED_MAX_MS = 2_000
 """After attempts that catalog or storage failed; the first time it is 10 ms, then twice as long."""
 
@@ -59,6 +64,8 @@ class CommitLoop:
         bounds: HeadBounds,
         tidier: Tidier,
         clock: Clock,
+        *,
+        turns: Turns,
         rows: Rows | None = None,
     ) -> None:
         """`rows` are the catalog's: writers who lock that of the log come one after the other."""
@@ -68,6 +75,7 @@ class CommitLoop:
         self._bounds = bounds
         self._timeline = timeline
         self._clock = clock
+        self._turns = turns
         self._group = CommitGroup()
 
     def append(
@@ -76,6 +84,7 @@ class CommitLoop:
         attempt: Attempt,
         tables: Iterable[Identifier] = (),
         proposed_ts: int = 0,
+        claim: Claim = NO_CLAIM,
     ) -> Entry:
         """
         Append one entry, exactly once.
@@ -85,6 +94,7 @@ class CommitLoop:
             attempt: Called at each attempt, from the start.
             tables: Those that its swap may move with the log; they stand still at an attempt.
             proposed_ts: The `commit_ts` in ms that it is to have, if the log is below; 0 for none.
+            claim: How it stands to reservations: it may have to wait.
 
         Returns:
             The entry that stands in the log.
@@ -103,13 +113,25 @@ class CommitLoop:
         self._bounds.keep()
         if self._rows is not None and not proposed_ts:
             proposed_ts = self._clock.now_ms()  # as those who wait in the queue do
-        member = self._appended(Member(key, attempt, tuple(tables), proposed_ts))
+        member = self._appended(Member(key, attempt, tuple(tables), proposed_ts, claim))
+        if isinstance(member.failure, MustWait):
+            self.wait(claim)
+            claim = replace(claim, uuids=frozenset())  # who comes now is not waited for
+            member = self._appended(Member(key, attempt, member.tables, claim=claim))
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
-            member = self._appended(Member(key, attempt, member.tables))
+            member = self._appended(Member(key, attempt, member.tables, claim=claim))
         if member.failure is not None:
             raise member.failure
         assert member.entry is not None
         return member.entry
+
+    def wait(self, claim: Claim) -> None:
+        """Wait until it is somebody's turn, without any lock, for two minutes at most."""
+        ends_ms = self._clock.elapsed_ms() + LASTS_MS_MAX
+        while self._turns.is_waited_for(self._log.load().state.reserved, claim):
+            if self._clock.elapsed_ms() >= ends_ms:
+                return
+            self._clock.sleep(_LOOK_MS)
 
     def _appended(self, member: Member) -> Member:
         self._group.run(member, self._lead)
@@ -191,7 +213,7 @@ class CommitLoop:
 
     def _attempt(self, members: list[Member], head: Head) -> Swap | None:
         """Make one swap; give one that was not won, None where no member is open any more."""
-        drafts = Drafts.of(_open(members), head, self._clock)
+        drafts = Drafts.of(_open(members), head, self._clock, self._turns)
         if not drafts.by_id:
             for member, failure in drafts.refused.items():
                 member.failure = _failure(member, failure)

@@ -306,6 +306,7 @@ class Tidier:
             upper=head.state.upper,
             tidied_upto=tidied_upto,
             engine=THIS_ENGINE,
+            reserved=head.state.reserved,
         )
 
     def _settle(self, head: Head) -> list[Tidied]:

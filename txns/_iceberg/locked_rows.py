@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RowsBusy(CommitFailedException):
-    """Others have held the rows for too long: nothing was done."""
+    """The rows are not to be had, as others hold them, or the connection was lost: no harm done."""
 
 
 @dataclass(slots=True)
@@ -305,7 +305,7 @@ class Rows(ABC):
         Lock the rows of tables, the first one first; what is not committed at the end is undone.
 
         Raises:
-            RowsBusy: Others held them for too long.
+            RowsBusy: Others held them for too long, or the connection was lost meanwhile.
         """
 
     @abstractmethod

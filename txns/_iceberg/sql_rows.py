@@ -26,6 +26,7 @@ from txns._iceberg.database_answer import codes_of
 from txns._iceberg.known_tables import key_of, known_tables
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
 from txns._identifier import dotted_name
+from txns._logger import logger
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ What a database says of a lock that is not to be had: it has undone what it was 
 
 57014 comes of a role's time-out of statements, or of somebody who cancels.
 """
+
+_LOG = logger(__name__)
 
 _NO_RIGHT = "42501"
 """What PostgreSQL says to who may not do something."""
@@ -154,18 +157,22 @@ class SqlRows(Rows):
     """The rows of one catalog, whose database changes several in one transaction."""
 
     catalog: SqlCatalog
+    _may_queue: bool = field(default=True, init=False)
+    """Whether the database has a queue that we may wait in, as far as it has said."""
 
     @contextmanager
     def locked(self, first: Identifier, others: Iterable[Identifier]) -> Iterator[LockedRows]:
         engine = self.catalog.engine
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             try:
-                connection.exec_driver_sql(self._begin(engine.dialect.name, first))
+                self._begin(connection, first)
                 locations, unlocked = self._lock(connection, {*others, first}, first)
             except DBAPIError as error:
                 _roll_back(connection)
-                if any(told in _BUSY for told in codes_of(error)):
+                if _is_busy(error):
                     raise RowsBusy(f"others hold the rows of {dotted_name(first)}") from error
+                if error.connection_invalidated:  # a pooler, a fail-over, an administrator
+                    raise RowsBusy(f"cut off from the rows of {dotted_name(first)}") from error
                 raise
             except BaseException:  # its thread is stopped; what it has begun, the pool does not end
                 _roll_back(connection)
@@ -179,12 +186,28 @@ class SqlRows(Rows):
                     _roll_back(connection)
                 rows.undo()
 
-    def _begin(self, database: str, first: Identifier) -> str:
-        """Give what begins, and waits in the queue of a row where the database has such a thing."""
-        begin = _BEGIN[database]
-        if database not in _BY_ROW:
-            return begin
-        return f"{begin}; SELECT pg_advisory_xact_lock({queue_of(self.catalog.name, first)})"
+    def _begin(self, connection: Connection, first: Identifier) -> None:
+        """
+        Begin, and wait in the queue of a row where the database has such a thing.
+
+        Nothing rests on the queue: who may not wait in it, or waits for too long, goes without, and
+        so do all where the database has no such lock. Else anybody who may connect could keep
+        writers out.
+        """
+        database = connection.dialect.name
+        if database in _BY_ROW and self._may_queue:
+            wait = f"SELECT pg_advisory_xact_lock({queue_of(self.catalog.name, first)})"
+            try:
+                connection.exec_driver_sql(f"{_BEGIN[database]}; {wait}")
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise
+                _LOG.info("no turn in the queue of writers: %s", error.orig)
+                connection.exec_driver_sql("ROLLBACK")
+                self._may_queue = _is_busy(error)
+            else:
+                return
+        connection.exec_driver_sql(_BEGIN[database])
 
     def known(self, locations: Mapping[Identifier, str]) -> LockedRows:
         return _LockedSqlRows(self.catalog, locations, held=False)
@@ -280,6 +303,11 @@ def _update_of(count: int) -> TextClause:
         f" WHERE catalog_name = :catalog AND table_namespace = {names['namespace']}"
         f" AND table_name = {names['name']} AND metadata_location = {names['here']}"
     )
+
+
+def _is_busy(error: DBAPIError) -> bool:
+    """Whether a lock is not to be had."""
+    return any(told in _BUSY for told in codes_of(error))
 
 
 def _roll_back(connection: Connection) -> None:

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from txns._log import change as _change
-from txns._log import limits
+from txns._log import limits, reservation
 from txns._log import settings as _settings
 from txns._log.stored import is_txn_id, number, word
 from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from txns._log.change import Change
+    from txns._log.reservation import Reservation
     from txns._log.settings import Settings
 
 FORMAT_VERSION = 1
@@ -136,7 +137,8 @@ class Entry:
     One record of the log: one snapshot of the commit table.
 
     `commit_ts`, `prev_ts` and `read_ts` are 0 for a record of kind tidy, which has none.
-    `settings` are those of kind `settings`, which the archive does not keep.
+    `settings` are those of kind `settings`, which the archive does not keep; nor `reserved`: who
+    has reserved tables, as far as this record says.
     """
 
     kind: Kind
@@ -152,6 +154,7 @@ class Entry:
     changes: tuple[Change, ...] = field(default=())
     payload: Payload = NO_PAYLOAD
     settings: Settings | None = None
+    reserved: tuple[Reservation, ...] = ()
 
     @property
     def winner(self) -> Winner:
@@ -234,6 +237,8 @@ def to_summary(entry: Entry) -> dict[str, str]:
         summary[COMMENT] = entry.comment
     if entry.settings is not None:
         summary[SETTINGS] = _settings.dumped(entry.settings)
+    if entry.reserved:
+        summary[reservation.KEY] = reservation.dumped(entry.reserved)
     if entry.payload.inline is not None:
         summary[PAYLOAD] = entry.payload.inline
     elif entry.payload.location is not None:
@@ -259,10 +264,11 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
     txn_id = _required(summary, TXN_ID)
     if not is_txn_id(txn_id):
         raise CorruptLog("a transaction id has 1 to 255 printable characters")
+    upper = _number(summary, UPPER)
     entry = Entry(
         kind=kind,
         txn_id=txn_id,
-        upper=_number(summary, UPPER),
+        upper=upper,
         tidied_upto=_number(summary, TIDIED_UPTO),
         commit_ts=0 if tidy else _number(summary, COMMIT_TS),
         prev_ts=0 if tidy else _number(summary, PREV_TS),
@@ -275,6 +281,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         changes=() if tidy else _change.parsed(_required(summary, _change.TABLES)),
         payload=_payload(summary),
         settings=_settings.parsed(summary[SETTINGS], SETTINGS) if SETTINGS in summary else None,
+        reserved=reservation.parsed(summary.get(reservation.KEY), upper),
     )
     _check_relations(entry)
     return entry

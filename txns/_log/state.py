@@ -15,6 +15,8 @@ from txns.errors import CorruptLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from txns._log.reservation import Reservation
+
 
 @dataclass(frozen=True)
 class LogState:
@@ -24,12 +26,16 @@ class LogState:
     Entries above `tidied_upto` are complete. Those at or below it are the ones that
     could not leave yet; the others of them are in the archive.
 
+    `reserved` is what the newest record says of reservations: whoever writes the next one repeats
+    it (`carried`).
+
     Invariant: `entries` ascend by `commit_ts`.
     """
 
     entries: tuple[Entry, ...]
     upper: int
     tidied_upto: int
+    reserved: tuple[Reservation, ...] = ()
 
     @staticmethod
     def of(records: Mapping[int, Entry], newest: Entry) -> LogState:
@@ -45,7 +51,7 @@ class LogState:
         """
         entries = [entry for entry in records.values() if entry.kind is not Kind.TIDY]
         entries.sort(key=lambda entry: entry.commit_ts)
-        state = LogState(tuple(entries), newest.upper, newest.tidied_upto)
+        state = LogState(tuple(entries), newest.upper, newest.tidied_upto, newest.reserved)
         state.validate()
         return state
 
@@ -80,7 +86,14 @@ class LogState:
 
     def with_entry(self, entry: Entry) -> LogState:
         """Give this state with one more entry, the newest."""
-        return replace(self, entries=(*self.entries, entry), upper=entry.upper)
+        return replace(
+            self, entries=(*self.entries, entry), upper=entry.upper, reserved=entry.reserved
+        )
+
+    def carried(self, entry: Entry) -> tuple[Reservation, ...]:
+        """Give what the next entry says of reservations: one of its own id has been used."""
+        used = None if entry.is_abort else entry.txn_id
+        return tuple(each for each in self.reserved if each.txn_id != used)
 
     @property
     def archived_upto(self) -> int:

@@ -78,6 +78,7 @@ class ReadSet:
         names: The names under which each table was loaded, by its uuid: somebody else may write
             it under another one.
         bases: Each table by its uuid, as it was loaded first.
+        written: The uuids of the tables that it had written when it was given up.
         unprotected: What the protocol does not protect, by the name people know it by.
     """
 
@@ -89,6 +90,7 @@ class ReadSet:
     outstanding: dict[Identifier, frozenset[int]] = field(default_factory=dict)
     names: dict[str, set[Identifier]] = field(default_factory=dict)
     bases: dict[str, TableMetadata] = field(default_factory=dict)
+    written: dict[str, None] = field(default_factory=dict)
     unprotected: set[str] = field(default_factory=set)
 
     def load(self, table: Identifier, base: TableMetadata, outstanding: frozenset[int]) -> None:
@@ -122,6 +124,26 @@ class ReadSet:
         """Give the filters under which a table was read; none where it was not."""
         filters = [each for name in sorted(names) for each in self.tables.get(name, [])]
         return [EVERYTHING] if EVERYTHING in filters else filters
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing was seen that somebody else could change."""
+        return not (self.tables or self.listed or self.absent)
+
+    def touched(self, *, all_reads: bool) -> list[str]:
+        """
+        Give the uuids of the tables at which one that was given up can lose again.
+
+        Args:
+            all_reads: Whether everything that was read is validated, or only what was written by
+                what it holds.
+
+        Returns:
+            Those that it had written, then those that it has read.
+        """
+        read = self.tables.keys() if all_reads else self.conditional
+        also = (uuid for uuid, names in self.names.items() if names & read)
+        return list(dict.fromkeys((*self.written, *also)))
 
     def left(self, standing: set[int]) -> Iterator[tuple[Identifier, str, int]]:
         """

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.entry import Isolation
     from txns._log.head import Head
+    from txns._log.reservation import Turn
     from txns._stage.read_set import ReadSet, RowFilter
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
@@ -52,6 +53,7 @@ class BeginOptions:
         read_only: Whether writes are refused.
         read_ts: What every table is read at, in ms.
         born_ms: When it began, by the handle's clock.
+        turn: How old it is, with the tries before it, and what is reserved for it.
     """
 
     txn_id: str
@@ -61,6 +63,7 @@ class BeginOptions:
     read_only: bool
     read_ts: int
     born_ms: int
+    turn: Turn
 
 
 class WriteSet:
@@ -310,6 +313,9 @@ class WriteSet:
         """Delete everything that was written; nothing of it is reachable from any table."""
         for files in {id(f): f for f in self._all_files()}.values():
             files.delete_created()
+        self._reads.written.update(
+            {str(staged.base.table_uuid): None for staged in self.writes().values()}
+        )
         self.staged.clear()
         self.shared.clear()
 

@@ -52,6 +52,7 @@ class Status(NamedTuple):
     applied: bool | None
     in_transaction: bool
     apply: str | None
+    reserved: list[str]
 
 
 class Connection:

@@ -121,6 +121,27 @@ def test_a_rename_before_the_log_is_applied(lake):
     assert is_registered(lake, "shop.b")
 
 
+def test_a_rename_of_a_table_whose_forget_cannot_be_applied(lake):
+    """
+    It is refused: under its new name the table would be set back for ever.
+
+    1. A process forgets it, and dies. 2. The catalog refuses changes of it for a while.
+    3. Another one renames it.
+    """
+    a = lake.table("a", [1])
+    catalog = Overloaded("lake", **lake.catalog.properties)
+    handle = lake.open(catalog)
+    catalog.refusals = 2
+    handle.forget(a)
+    with pytest.raises(txns.Quarantined, match="entries of the table are not applied"):
+        handle.catalog().rename_table(a, "shop.b")
+    assert catalog.refusals == 0
+    assert not lake.catalog.table_exists("shop.b")
+    handle.catalog().rename_table(a, "shop.b")
+    handle.tidy()
+    assert [1] == ids(handle.snapshot().load_table("shop.b"))
+
+
 def test_a_rename_that_cannot_be_taken_back(lake):
     """The error says that the table is not under care, why, and what to do."""
     a = lake.table("a", [1])

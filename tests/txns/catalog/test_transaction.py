@@ -418,6 +418,15 @@ def test_columns_at_the_timestamp_of_a_rollback(lake, handle):
     assert [1] == ids(past)
 
 
+def test_who_commits_twice_deletes_nothing(lake, handle):
+    """Only what was staged under an id that had committed before is thrown away."""
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    assert txn.commit() is txn.commit()
+    assert [1, 2] == ids(handle.catalog().load_table(a))
+
+
 @pytest.mark.parametrize("by", ["partition", "order"])
 def test_who_has_begun_before_the_columns_of_a_partition_spec(lake, handle, by):
     """A table that has them now is neither partitioned nor sorted by them then: a lost race."""

@@ -33,6 +33,26 @@ def test_status_gives_the_newest_consistent_cut(shop, cli):
     assert before == json_of(cli("status", "--json"))["cut"]["ts"]
 
 
+def test_status_says_who_is_waited_for(shop, cli):
+    """Its first try has lost; what it has touched is reserved for the second."""
+    handle = shop.open()
+    lost = handle.begin()
+    lost.load_table("shop.a").scan().to_arrow()
+    lost.load_table("shop.b").append(rows(7))
+    shop.open().catalog().load_table("shop.a").append(rows(8))
+    lost.rollback()
+    again = handle.begin(after=lost)
+    (found,) = json_of(cli("status", "--json"))["reserved"]
+    assert (again.txn_id, ["shop.b", "shop.a"], 1) == (
+        found["txn_id"],
+        found["tables"],
+        found["number"],
+    )
+    shown = cli("status").stdout
+    assert again.txn_id in shown
+    assert "shop.b, shop.a" in shown
+
+
 @pytest.mark.parametrize(("deed", "state"), [("append", "foreign write"), ("delete", "quarantine")])
 def test_status_names_strangers_and_the_cure(shop, cli, deed, state):
     table = shop.catalog.load_table("shop.a")

@@ -26,6 +26,8 @@ from txns._log import permitted
 from txns._log.change import TABLES, Change, Operation
 from txns._log.commit_log import CommitLog
 from txns._log.entry import Entry, Isolation, Kind, LoggedChange, Payload, derived_id
+from txns._log.reservation import KEY as RESERVE
+from txns._log.reservation import Reservation
 from txns._log.settings import Settings
 from txns._table import mark, outstanding_branch
 from txns._table.logged_state import logged_state
@@ -71,6 +73,7 @@ def test_a_valid_summary_holds_the_entry(golden: dict[str, Any]) -> None:
             expected["payload"], expected["payloadLocation"], expected["payloadSha256"]
         ),
         settings=_settings(expected),
+        reserved=_reserved(expected),
     ) == _entry.from_summary(golden["summary"]), golden["why"]
 
 
@@ -133,6 +136,7 @@ def test_a_head_says_what_has_committed_or_is_refused(
     assert expected["tidiedUpto"] == state.tidied_upto
     assert expected["entries"] == [entry.commit_ts for entry in state.entries]
     assert (_settings(expected) or Settings()) == state.settings
+    assert _reserved(expected) == state.reserved
 
 
 def test_derived_ids_are_the_specifications() -> None:
@@ -326,7 +330,7 @@ def _change(table: Mapping[str, Any]) -> Change:
 
 def _tables(summary: dict[str, str]) -> object:
     """Take the keys that are compared as JSON out of a summary."""
-    stored = [summary.pop(key, None) for key in (TABLES, _entry.SETTINGS)]
+    stored = [summary.pop(key, None) for key in (TABLES, _entry.SETTINGS, RESERVE)]
     return [None if each is None else json.loads(each) for each in stored]
 
 
@@ -334,6 +338,16 @@ def _settings(expected: dict[str, Any]) -> Settings | None:
     """Give the settings that a file says, where it says some."""
     said = expected.get("settings")
     return said and Settings(said["maxAgeMs"], said["idRetentionMs"], said["apply"])
+
+
+def _reserved(expected: dict[str, Any]) -> tuple[Reservation, ...]:
+    """Give the reservations that a file says, where it says some."""
+    return tuple(
+        Reservation(
+            each["txnId"], tuple(each["uuids"]), each["ticket"], each["number"], each["lastsMs"]
+        )
+        for each in expected.get("reserve", ())
+    )
 
 
 def _said(value: object) -> object:

@@ -10,6 +10,7 @@ import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.commit.AppliedTo;
 import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
@@ -136,6 +137,29 @@ public final class TxnHandle implements Closeable {
    *     read_ts} lies above the upper; 0A000 while transactions are off
    */
   public Transaction begin(BeginOptions options) {
+    return begin(options, null, 0);
+  }
+
+  /**
+   * The same for a next try: it is as old as the one before, and the younger wait for it.
+   *
+   * @param lost the try before, undone; null for none
+   * @param tookMs how long that took, in ms
+   */
+  public Transaction begin(BeginOptions options, Transaction lost, long tookMs) {
+    String id = options.id() == null ? clock().newTxnId() : options.id();
+    Turn turn =
+        lost == null ? null : services.reserver().again(lost.turn(), tookMs, lost.lostAt(), id);
+    Transaction begun = begun(options, id);
+    return turn == null ? begun : begun.inTurn(turn);
+  }
+
+  /** Take back what was reserved for a transaction that has lost, and is not tried again. */
+  public void giveUp(Transaction lost) {
+    services.reserver().giveUp(lost.turn());
+  }
+
+  private Transaction begun(BeginOptions options, String id) {
     Head head = log().loadIfEver();
     warnOfLaxer(head);
     if (options.basis() != null) {
@@ -151,7 +175,6 @@ public final class TxnHandle implements Closeable {
               readTs, head.upper()));
     }
     boolean fresh = options.id() == null;
-    String id = fresh ? clock().newTxnId() : options.id();
     long nowMs = clock().nowMs();
     boolean byFile = config().conflicts() == TxnConfig.Conflicts.FILE;
     Begun begun = new Begun(id, fresh, isolation(options), byFile, options.readOnly(), true, nowMs);
@@ -312,6 +335,18 @@ public final class TxnHandle implements Closeable {
   /** How what is committed comes to its tables, and why that way, by what is known of the log. */
   public ApplyMode applyMode() {
     return ApplyMode.of(services, log().newest());
+  }
+
+  /** Who has reserved which tables after losing, in words, by what is known of the log. */
+  public List<String> reservations() {
+    LogState state = log().newest().state();
+    return state.reserved().stream()
+        .map(
+            each ->
+                String.format(
+                    "%s: %s, for at most %d ms",
+                    each.txnId(), String.join(", ", state.namesOf(each)), each.lastsMs()))
+        .toList();
   }
 
   /** What the log is set to: for all processes, each of which may be stricter. */

@@ -101,6 +101,30 @@ public class ClocksTest {
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
   }
 
+  /** What the log is written with is its own time, not the clock's (docs/spec.md 3). */
+  @ParameterizedTest
+  @ValueSource(longs = {0, YEAR_MS})
+  void theLogIsUpdatedAtTheTimeOfItsNewestRecord(long aheadMs) {
+    clock.aheadMs = aheadMs;
+    lake.catalog()
+        .loadTable(id("txns.commits"))
+        .updateProperties()
+        .set("note", "\"last-updated-ms\":7")
+        .commit();
+    for (long number = 0; number < 3; number++) {
+      TableMetadata before = metadata("txns.commits");
+      append(auto("shop.a"), number);
+      TableMetadata now = metadata("txns.commits");
+      assertThat(now.lastUpdatedMillis())
+          .isGreaterThan(before.lastUpdatedMillis())
+          .isEqualTo(now.currentSnapshot().timestampMillis());
+      assertThat(now.previousFiles())
+          .last()
+          .extracting(TableMetadata.MetadataLogEntry::timestampMillis)
+          .isEqualTo(before.lastUpdatedMillis());
+    }
+  }
+
   /** A time that Iceberg takes is one time, in main's history and in the snapshot. */
   @Test
   void whatIsAppliedToATableThatIsAheadHasOneTime() {

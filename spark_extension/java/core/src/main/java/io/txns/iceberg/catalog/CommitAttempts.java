@@ -43,7 +43,8 @@ final class CommitAttempts {
   }
 
   /** Commit what is staged; see {@link Committer#commit}. */
-  Committed commit(Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment) {
+  Committed commit(
+      Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment, long ticket) {
     return committer.commit(
         new CommitRequest(
             EntryKind.COMMIT,
@@ -57,7 +58,8 @@ final class CommitAttempts {
             changes,
             Map.of(),
             leftovers,
-            CommitRequest.ALLOWED));
+            CommitRequest.ALLOWED,
+            ticket));
   }
 
   private CommitGroup.Key key() {

@@ -9,7 +9,9 @@ import java.io.Closeable;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * The rows of a catalog that are locked by who moves the log, or the log and its tables together.
@@ -51,6 +53,18 @@ public final class MovableRows implements Supplier<Optional<Rows>>, Closeable {
               + " PostgreSQL database, or of one file of SQLite: leave it out, or use `inline`");
     }
     return rows;
+  }
+
+  /**
+   * Load a table that need not be read; empty where the catalog has to. Who has not moved anything
+   * yet does not ask for rows: that takes a connection of its own.
+   */
+  Optional<Table> known(TableIdentifier table) {
+    Optional<Rows> found;
+    synchronized (this) {
+      found = rows == null ? Optional.empty() : rows;
+    }
+    return found.flatMap(known -> known.load(table));
   }
 
   private Optional<Rows> ofCatalog() {

@@ -9,6 +9,7 @@ import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.commit.HeadBounds;
 import io.txns.iceberg.commit.Registrar;
+import io.txns.iceberg.commit.Reserver;
 import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
@@ -45,6 +46,7 @@ public record Services(
     Tidier tidier,
     Committer committer,
     Registrar registrar,
+    Reserver reserver,
     Autocommit autocommit,
     MovableRows rows) {
 
@@ -63,18 +65,19 @@ public record Services(
       TxnClock clock,
       Function<String, CommitGroup> groups,
       TxnMetrics metrics) {
+    MovableRows rows = new MovableRows(delegate, options, config);
     CommitLog log =
         new CommitLog(
             delegate,
             config.get().commitTable(),
             clock,
-            () -> List.copyOf(config.get().createLocations()));
+            () -> List.copyOf(config.get().createLocations()),
+            rows::known);
     Timeline timeline = new Timeline(new Archive(log));
-    DataTables tables = new DataTables(delegate, log, timeline, clock);
+    DataTables tables = new DataTables(delegate, log, timeline, clock, rows::known);
     AllowedPlaces places = new AllowedPlaces(delegate, config);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables, places, clock);
     Applier applier = new Applier(delegate, log, tables, places, clock);
-    MovableRows rows = new MovableRows(delegate, options, config);
     Tidier tidier = new Tidier(config, log, tables, clock, rows);
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
     CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups, rows);
@@ -97,6 +100,7 @@ public record Services(
         tidier,
         committer,
         new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
+        new Reserver(log, loop, clock),
         new Autocommit(log, tables, committer, config, clock),
         rows);
   }

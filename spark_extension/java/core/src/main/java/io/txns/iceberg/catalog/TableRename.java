@@ -17,7 +17,8 @@ public record TableRename(Services services) {
    * Rename at once. Where the catalog does not, the table comes back under care; a process that
    * dies in the middle leaves it to be registered again.
    *
-   * @throws TxnException 55000 where it is not under care now, with the command that registers it
+   * @throws TxnException 55000 where it is not under care now, with the command that registers it,
+   *     and where what the log has of it cannot be applied
    */
   public void rename(TableIdentifier from, TableIdentifier to) {
     services.checks().refuseCommitTable(from);
@@ -32,7 +33,7 @@ public record TableRename(Services services) {
     services.registrar().forget(from);
     try {
       if (!services.applier().apply(from)) {
-        throw TxnException.quarantined(from, "entries of the table are not applied");
+        throw notApplied(from);
       }
       services.delegate().renameTable(from, to);
     } catch (RuntimeException e) {
@@ -87,10 +88,19 @@ public record TableRename(Services services) {
    * The uuid of a table that is under care, else null; a commit table is refused.
    *
    * @throws NoSuchTableException also where the catalog has one that the log has dropped
+   * @throws TxnException 55000 where the log has taken it from care, and that cannot be applied
    */
   private String uuidUnderCare(TableIdentifier table) {
     Loaded loaded = services.newest().load(table);
     services.checks().refuseCommitTable(loaded);
+    if (loaded instanceof Loaded.Forgotten) { // by a rename that died, perhaps
+      throw notApplied(table);
+    }
     return loaded.registered() ? TableNames.uuid(loaded.metadata()) : null;
+  }
+
+  /** Under its new name nobody would look for what is still to be applied. */
+  private static TxnException notApplied(TableIdentifier table) {
+    return TxnException.quarantined(table, "entries of the table are not applied");
   }
 }

@@ -4,10 +4,12 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
@@ -20,9 +22,11 @@ import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.stage.Writes;
 import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.iceberg.table.DataTables;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -49,6 +53,8 @@ public final class Transaction {
   private volatile State state = State.ACTIVE;
   private volatile Committed committed;
   private volatile String comment = "";
+  private volatile Turn turn;
+  private volatile List<String> lostAt = List.of();
 
   /**
    * @param head loaded when it was begun
@@ -65,6 +71,7 @@ public final class Transaction {
       Begun begun) {
     this.begun = begun;
     this.isolation = begun.isolation();
+    this.turn = Turn.first(head.upper());
     this.writeSet =
         new WriteSet(tables, log, checks, head, readTs, begun.explicit(), this::checkWritable);
     this.attempts =
@@ -76,6 +83,22 @@ public final class Transaction {
     this.committed = entry;
     this.state = State.COMMITTED;
     return this;
+  }
+
+  /** How old it is, with the tries before it, and what is reserved for it. */
+  public Turn turn() {
+    return turn;
+  }
+
+  /** It, as a try that has its turn. */
+  public Transaction inTurn(Turn newTurn) {
+    turn = newTurn;
+    return this;
+  }
+
+  /** The uuids of the tables at which it can lose again, once it is undone. */
+  public List<String> lostAt() {
+    return lostAt;
   }
 
   public String id() {
@@ -261,7 +284,7 @@ public final class Transaction {
 
   private Committed append(Map<TableIdentifier, StagedTable> changes) {
     try {
-      return attempts.commit(changes, isolation, comment);
+      return attempts.commit(changes, isolation, comment, turn.ticket());
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         leave(); // it may have committed: nothing that it wrote is deleted
@@ -298,11 +321,22 @@ public final class Transaction {
       if (attempts.mayLand()) {
         settleRefused();
       }
+      lostAt = touched();
       attempts.removeLeftovers();
       staged().discard();
       state = State.ROLLED_BACK;
       staged().deleteDiscarded();
     }
+  }
+
+  /** The uuids of the tables that it has written, then of those whose reads are validated. */
+  private List<String> touched() {
+    Set<String> uuids = new LinkedHashSet<>();
+    staged().changed().values().stream()
+        .filter(one -> !one.isCreate())
+        .forEach(one -> uuids.add(TableNames.uuid(one.base())));
+    uuids.addAll(reads().uuids(isolation.validatesReads()));
+    return List.copyOf(uuids);
   }
 
   /** Ask whether an attempt that was refused can still commit; what it needs stays then. */

@@ -18,17 +18,20 @@ record Ahead(
     long commitTs, Map<TableIdentifier, Ready> tables, Map<TableIdentifier, Staged> built) {
   static final Ahead NONE = new Ahead(0, Map.of(), Map.of());
 
-  /** A change that was built of what was staged up to a point. */
-  record Staged(StagedTable.Point point, ChangeBuilder.Built built) {}
+  /**
+   * A change that was built of what was staged up to a point.
+   *
+   * @param isCarriedOut whether that was tried on the table that it stands on
+   */
+  record Staged(StagedTable.Point point, ChangeBuilder.Built built, boolean isCarriedOut) {}
 
   /**
    * What {@link ChangeBuilder#build} has made of the same for the same {@code commit_ts} in ms;
    * empty for nothing.
    */
-  Optional<ChangeBuilder.Built> changeOf(StagedTable staged, long commitTs) {
+  Optional<Staged> changeOf(StagedTable staged, long commitTs) {
     return Optional.ofNullable(built.get(staged.identifier()))
-        .filter(change -> commitTs == this.commitTs && change.point() == staged.point())
-        .map(Staged::built);
+        .filter(change -> commitTs == this.commitTs && change.point() == staged.point());
   }
 
   /** Remove what nobody has taken. */

@@ -128,8 +128,9 @@ final class Births {
         StagedTable.Point point = staged.point();
         ChangeBuilder.Built change = request.built(staged, commitTs);
         LoggedChange logged = request.probe(change.change(), commitTs);
-        built.put(table, new Ahead.Staged(point, change));
-        if (strangerOn(seen.get(table), logged).isEmpty()) {
+        boolean fits = strangerOn(seen.get(table), logged).isEmpty();
+        built.put(table, new Ahead.Staged(point, change, fits));
+        if (fits) {
           places.refuseToApply(table, seen.get(table), change.request().updates(), commitTs);
           applier.carryOut(
               logged, looked.operations(table), change.request(), Optional.empty(), false);

@@ -183,6 +183,7 @@ public class CommitGroup {
     private final Attempt attempt;
     private final Map<TableIdentifier, StagedTable> tables;
     private final long proposedTs;
+    private final Turns.Claim claim;
     private boolean taken;
     private boolean interrupted;
     private boolean alone;
@@ -198,15 +199,22 @@ public class CommitGroup {
     private volatile Outcome outcome;
 
     Member(Key key, Attempt attempt) {
-      this(key, attempt, Map.of(), 0);
+      this(key, attempt, Map.of(), 0, Turns.Claim.NONE);
     }
 
     /**
      * @param tables those that its swap may move with the log, as they were staged
      * @param proposedTs the {@code commit_ts} that it is to have, in ms, if the log is below; 0 for
      *     none
+     * @param claim how it stands to reservations
      */
-    Member(Key key, Attempt attempt, Map<TableIdentifier, StagedTable> tables, long proposedTs) {
+    Member(
+        Key key,
+        Attempt attempt,
+        Map<TableIdentifier, StagedTable> tables,
+        long proposedTs,
+        Turns.Claim claim) {
+      this.claim = claim;
       this.proposedTs = proposedTs;
       this.key = key;
       this.attempt = attempt;
@@ -228,6 +236,15 @@ public class CommitGroup {
 
     long proposedTs() {
       return proposedTs;
+    }
+
+    Turns.Claim claim() {
+      return claim;
+    }
+
+    /** Whether it has ended because it is another's turn. */
+    boolean mustWait() {
+      return outcome.failure() instanceof Turns.MustWaitException;
     }
 
     Attempts attempts() {

@@ -8,6 +8,7 @@ import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Reservation;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Refusal;
@@ -47,12 +48,16 @@ public final class CommitLoop {
    */
   private static final long FAILED_MAX_MS = 2_000;
 
+  /** After which who waits for his turn looks at the head again, at most. */
+  private static final long LOOK_MAX_MS = 40;
+
   private final CommitLog log;
   private final Timeline timeline;
   private final HeadBounds bounds;
   private final TxnClock clock;
   private final Function<String, CommitGroup> groups;
   private final Supplier<Optional<Rows>> rows;
+  private final Turns turns;
 
   /**
    * Make a loop.
@@ -73,11 +78,12 @@ public final class CommitLoop {
     this.clock = clock;
     this.groups = groups;
     this.rows = rows;
+    this.turns = new Turns(clock);
   }
 
   /** Append one entry, exactly once, whose swap moves no table; see below. */
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
-    return append(key, attempt, Map.of(), 0);
+    return append(key, attempt, Map.of(), 0, Turns.Claim.NONE);
   }
 
   /**
@@ -87,6 +93,7 @@ public final class CommitLoop {
    *     at an attempt whose head has {@code rows}
    * @param proposedTs the {@code commit_ts} that it is to have, in ms, if the log is below; 0 for
    *     the time that it is
+   * @param claim how it stands to reservations: it may have to wait
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
    * @throws TxnException what {@code attempt} throws, 40001 under a caller's own id also for tries
@@ -101,20 +108,42 @@ public final class CommitLoop {
       CommitGroup.Key key,
       CommitGroup.Attempt attempt,
       Map<TableIdentifier, StagedTable> tables,
-      long proposedTs) {
+      long proposedTs,
+      Turns.Claim claim) {
     CommitGroup group = groups.apply(log.uuid());
     bounds.keep(group.tries());
     // Who took the time that it is when its rows are locked would overtake all who wait behind.
     boolean isToPropose = proposedTs == 0 && rows.get().isPresent();
     long queuedTs = isToPropose ? clock.nowMs() : proposedTs;
     CommitGroup.Member member =
-        appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs));
+        appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, claim));
+    Turns.Claim rest = claim.withoutWaiting();
+    if (member.mustWait()) {
+      await(claim); // who comes after that is not waited for
+      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
+    }
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
-      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs));
+      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
     return landed.entry();
+  }
+
+  /** What this handle has seen of reservations. */
+  Turns turns() {
+    return turns;
+  }
+
+  /** Waits until it is somebody's turn, without any lock, for two minutes at most. */
+  void await(Turns.Claim claim) {
+    long endsMs = clock.elapsedMs() + Reservation.LASTS_MS_MAX;
+    while (turns.isWaitedFor(log.load().state().reserved(), claim).isPresent()) {
+      if (clock.elapsedMs() >= endsMs || Thread.currentThread().isInterrupted()) {
+        return;
+      }
+      clock.backOff(LOOK_MAX_MS);
+    }
   }
 
   private CommitGroup.Member appended(CommitGroup group, CommitGroup.Member member) {
@@ -217,7 +246,7 @@ public final class CommitLoop {
 
   /** One swap, if it was not won; empty where no member is open any more. */
   private Optional<CommitLog.Swap> attempt(List<CommitGroup.Member> members, Head head) {
-    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock);
+    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock, turns);
     if (drafts.all().isEmpty()) {
       drafts.refused().forEach(CommitGroup.Member::failed);
       return Optional.empty();

@@ -50,7 +50,8 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
       CommitGroup.Key key,
       CommitGroup.Attempt attempt,
       Map<TableIdentifier, StagedTable> tables,
-      long proposedTs) {
+      long proposedTs,
+      Turns.Claim claim) {
     AtomicLong attempts = new AtomicLong();
     AtomicLong validatingMs = new AtomicLong();
     LogFields validates = LogFields.of(key.txnId()).in(Phase.VALIDATE); // in another's thread
@@ -67,7 +68,8 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
         };
     long beganMs = clock.nowMs();
     try {
-      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured, tables, proposedTs));
+      return LogFields.of(Phase.SWAP)
+          .during(() -> loop.append(key, measured, tables, proposedTs, claim));
     } finally {
       took(Phase.SWAP, beganMs + validatingMs.get());
       to.count(Count.RETRIED, Math.max(0, attempts.get() - 1));

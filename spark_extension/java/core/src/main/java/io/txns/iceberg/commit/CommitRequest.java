@@ -1,6 +1,7 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -12,7 +13,9 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -30,6 +33,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param marks summary keys and values for the data tables' snapshots
  * @param leftovers of its attempts; whoever may commit again hands them on
  * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
+ * @param ticket the upper that its first try began with, in ms
  */
 public record CommitRequest(
     EntryKind kind,
@@ -43,13 +47,47 @@ public record CommitRequest(
     Map<TableIdentifier, StagedTable> writes,
     Map<String, String> marks,
     Leftovers leftovers,
-    Consumer<LogState> judge) {
+    Consumer<LogState> judge,
+    long ticket) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
+
+  /** What has no tries: its ticket is what it was read at. */
+  public CommitRequest(
+      EntryKind kind,
+      CommitGroup.Key key,
+      long readTs,
+      long bornMs,
+      Isolation isolation,
+      String comment,
+      ReadSet reads,
+      boolean byFile,
+      Map<TableIdentifier, StagedTable> writes,
+      Map<String, String> marks,
+      Leftovers leftovers,
+      Consumer<LogState> judge) {
+    this(
+        kind, key, readTs, bornMs, isolation, comment, reads, byFile, writes, marks, leftovers,
+        judge, readTs);
+  }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
   ChangeBuilder.Built built(StagedTable staged, long commitTs) {
     return ChangeBuilder.build(staged, key.txnId(), commitTs, marks);
+  }
+
+  /** For whom it waits: for nobody where it is no transaction, or a blind append. */
+  Turns.Claim claim() {
+    boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
+    if (kind != EntryKind.COMMIT || (appends && reads.isBlind())) {
+      return Turns.Claim.NONE;
+    }
+    Set<String> uuids =
+        writes.values().stream()
+            .filter(one -> !one.isCreate())
+            .map(one -> TableNames.uuid(one.base()))
+            .collect(Collectors.toSet());
+    return new Turns.Claim(ticket, key.txnId(), uuids, null, Set.of());
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

@@ -132,7 +132,8 @@ public final class Committer {
             return validation.entry(request, head, commitTs, ahead);
           },
           movable,
-          ahead.commitTs());
+          ahead.commitTs(),
+          request.claim());
     } catch (RuntimeException e) {
       if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());

@@ -12,6 +12,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
+import io.txns.iceberg.log.Reservation;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -33,6 +34,7 @@ final class Drafts {
 
   private final TableIdentifier log;
   private final TxnClock clock;
+  private final Turns turns;
   private final Map<String, Entry> byId = new LinkedHashMap<>();
   private final Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
   private final Set<CommitGroup.Member> aborting = new LinkedHashSet<>();
@@ -47,7 +49,8 @@ final class Drafts {
   /** What each that has been drafted counts for, by its {@code commit_ts}. */
   private final Map<Long, Long> sizes = new HashMap<>();
 
-  private Drafts(Head head, TableIdentifier log, TxnClock clock) {
+  private Drafts(Head head, TableIdentifier log, TxnClock clock, Turns turns) {
+    this.turns = turns;
     this.at = head;
     this.bytes = head.recordBytes();
     this.log = log;
@@ -61,8 +64,12 @@ final class Drafts {
    * @throws RuntimeException the leader has been cancelled; what refuses a member is its own
    */
   static Drafts of(
-      List<CommitGroup.Member> members, Head head, TableIdentifier log, TxnClock clock) {
-    Drafts drafts = new Drafts(head, log, clock);
+      List<CommitGroup.Member> members,
+      Head head,
+      TableIdentifier log,
+      TxnClock clock,
+      Turns turns) {
+    Drafts drafts = new Drafts(head, log, clock, turns);
     for (CommitGroup.Member member : members) {
       Runnable backToBefore = head.rows() == null ? () -> {} : head.rows().soFar();
       try {
@@ -104,11 +111,12 @@ final class Drafts {
   private Entry draft(CommitGroup.Member member) {
     String txnId = member.key().txnId();
     if (!byId.containsKey(txnId)) {
+      checkTurn(member);
       long nextTs = LogFields.of(txnId).during(this::nextTs);
       long proposedTs = member.proposedTs();
       long commitTs = proposedTs == 0 ? nextTs : Math.max(proposedTs, at.upper() + 1);
       Limits.checkCommitTs(Math.max(commitTs, at.upper())); // one more than int64 is below it
-      Entry entry = member.attempt().at(at, commitTs);
+      Entry entry = carrying(member, member.attempt().at(at, commitTs));
       refuseWhenOff(entry);
       checkKeepsInvariants(entry);
       checkRoom(member, entry);
@@ -119,6 +127,24 @@ final class Drafts {
       throw barred(log, txnId, entry.commitTs());
     }
     return entry;
+  }
+
+  /** Ends the attempt of who comes before an older one; he waits without the locks of it. */
+  private void checkTurn(CommitGroup.Member member) {
+    List<Reservation> reserved = at.state().reserved();
+    Turns.Claim claim = member.claim();
+    boolean waits = !reserved.isEmpty() && !claim.uuids().isEmpty();
+    if (waits && !member.attempts().mayLand() && turns.isWaitedFor(reserved, claim).isPresent()) {
+      throw new Turns.MustWaitException();
+    }
+  }
+
+  /** An entry with what is reserved from it on: nothing that was waited for enough. */
+  private Entry carrying(CommitGroup.Member member, Entry entry) {
+    Turns.Claim claim = member.claim();
+    List<Reservation> before = claim.others(at.state().carriedBy(entry));
+    List<Reservation> reserved = claim.reserved(before.isEmpty() ? before : turns.standing(before));
+    return reserved.isEmpty() ? entry : entry.reserving(reserved);
   }
 
   /** Why a member is refused, with the abort without which that is not told. */
@@ -132,7 +158,9 @@ final class Drafts {
     if (at.state().off()) {
       refused.put(member, TxnException.off()); // which says nothing of other tries
     } else if (!byId.containsKey(key.txnId())) {
-      add(at.abort(LogFields.of(key.txnId()).during(this::nextTs), key.txnId(), key.sinceTs()));
+      long nextTs = LogFields.of(key.txnId()).during(this::nextTs);
+      Entry abort = at.abort(nextTs, key.txnId(), key.sinceTs());
+      add(carrying(member, abort));
       aborting.add(member);
       member.aborting(error);
     }

@@ -343,7 +343,9 @@ public final class Tidier {
         Engine.name(),
         "",
         List.of(),
-        Entry.Payload.NONE);
+        Entry.Payload.NONE,
+        null,
+        state.reserved());
   }
 
   private static TableMetadata inMemory(TableMetadata base) {

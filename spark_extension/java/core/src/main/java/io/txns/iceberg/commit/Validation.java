@@ -314,10 +314,14 @@ final class Validation {
     List<Change> changes = new ArrayList<>();
     List<UpdateTableRequest> requests = new ArrayList<>();
     for (StagedTable staged : writes.values()) {
+      Optional<Ahead.Staged> before = ahead.changeOf(staged, commitTs);
       ChangeBuilder.Built built =
-          ahead.changeOf(staged, commitTs).orElseGet(() -> request.built(staged, commitTs));
+          before.map(Ahead.Staged::built).orElseGet(() -> request.built(staged, commitTs));
       LoggedChange logged = request.probe(built.change(), commitTs);
-      checkFits(staged, built, logged, request);
+      checkPermitted(staged, logged, built.request());
+      if (!before.map(Ahead.Staged::isCarriedOut).orElse(false)) {
+        checkFits(staged, built, logged, request);
+      }
       if (isBorn(request, head, logged, built, ahead)) {
         changes.add(built.change().born());
       } else {
@@ -405,7 +409,6 @@ final class Validation {
   /** What does not fit its own base must not enter the log: it would quarantine the table. */
   private void checkFits(
       StagedTable staged, ChangeBuilder.Built built, LoggedChange change, CommitRequest request) {
-    checkPermitted(staged, change, built.request());
     try {
       if (staged.isCreate()) {
         Replay.create(change, built.request(), clock.nowMs());

@@ -14,7 +14,9 @@ import io.txns.iceberg.meta.RowsBusyException;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.HasTableOperations;
@@ -50,6 +52,7 @@ public final class CommitLog {
 
   private final Catalog delegate;
   private final TableIdentifier identifier;
+  private final Function<TableIdentifier, Optional<Table>> known;
   private final TxnClock clock;
   private final SupersededFiles superseded;
   private final Payloads payloads = new Payloads();
@@ -92,19 +95,22 @@ public final class CommitLog {
   }
 
   public CommitLog(Catalog delegate, TableIdentifier identifier, TxnClock clock) {
-    this(delegate, identifier, clock, List::of);
+    this(delegate, identifier, clock, List::of, table -> Optional.empty());
   }
 
   /**
    * @param allowedPlaces folders below which the commit table may stand, beside its catalog's own
    *     place for its name: elsewhere nothing is removed
+   * @param known loads tables that need not be read; gives empty where the catalog has to load one
    */
   public CommitLog(
       Catalog delegate,
       TableIdentifier identifier,
       TxnClock clock,
-      Supplier<List<String>> allowedPlaces) {
+      Supplier<List<String>> allowedPlaces,
+      Function<TableIdentifier, Optional<Table>> known) {
     this.delegate = delegate;
+    this.known = known;
     this.identifier = identifier;
     this.clock = clock;
     OwnPlace place =
@@ -461,10 +467,14 @@ public final class CommitLog {
   }
 
   private TableOperations refreshed(TableOperations ops) {
-    if (ops == null) {
-      return loadedAnew();
-    }
     try {
+      Optional<Table> table = known.apply(identifier);
+      if (table.isPresent()) {
+        return ((HasTableOperations) table.get()).operations();
+      }
+      if (ops == null) {
+        return loadedAnew();
+      }
       ops.refresh();
       return ops;
     } catch (NotFoundException | IllegalStateException e) {

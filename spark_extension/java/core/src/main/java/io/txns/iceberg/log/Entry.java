@@ -26,6 +26,7 @@ import java.util.UUID;
  * @param changes what it does, one per table
  * @param payload where the {@code CommitTransactionRequest} is
  * @param settings those of {@link EntryKind#SETTINGS}, which the archive does not keep; else null
+ * @param reserved who has reserved tables, as far as this record says; the archive keeps none
  */
 public record Entry(
     EntryKind kind,
@@ -40,13 +41,47 @@ public record Entry(
     String comment,
     List<Change> changes,
     Payload payload,
-    LogSettings settings) {
+    LogSettings settings,
+    List<Reservation> reserved) {
 
   public Entry {
     Objects.requireNonNull(kind, "kind");
     Objects.requireNonNull(txnId, "txnId");
     Objects.requireNonNull(isolation, "isolation");
     changes = List.copyOf(changes);
+    reserved = List.copyOf(reserved);
+  }
+
+  /** An entry that says nothing of reservations; see {@link #reserving}. */
+  public Entry(
+      EntryKind kind,
+      long commitTs,
+      long prevTs,
+      long upper,
+      long tidiedUpto,
+      long readTs,
+      String txnId,
+      Isolation isolation,
+      String engine,
+      String comment,
+      List<Change> changes,
+      Payload payload,
+      LogSettings settings) {
+    this(
+        kind,
+        commitTs,
+        prevTs,
+        upper,
+        tidiedUpto,
+        readTs,
+        txnId,
+        isolation,
+        engine,
+        comment,
+        changes,
+        payload,
+        settings,
+        List.of());
   }
 
   /** An entry of any kind but that of settings. */
@@ -90,6 +125,25 @@ public record Entry(
     boolean isNone() {
       return inline == null && location == null;
     }
+  }
+
+  /** It, saying who has reserved tables. */
+  public Entry reserving(List<Reservation> reservations) {
+    return new Entry(
+        kind,
+        commitTs,
+        prevTs,
+        upper,
+        tidiedUpto,
+        readTs,
+        txnId,
+        isolation,
+        engine,
+        comment,
+        changes,
+        payload,
+        settings,
+        reservations);
   }
 
   /** Whether it says that a try under its id was refused, and commits nothing. */

@@ -47,6 +47,7 @@ public final class EntryParser {
   static final String PAYLOAD_LOCATION = "txns.payload-location";
   static final String PAYLOAD_SHA256 = "txns.payload-sha256";
   static final String SETTINGS = "txns.settings";
+  static final String RESERVE = "txns.reserve";
 
   /** The version of the stored bytes that this program reads and writes. */
   static final int VERSION = 1;
@@ -89,6 +90,9 @@ public final class EntryParser {
     if (entry.settings() != null) {
       summary.put(SETTINGS, SettingsParser.toJson(entry.settings()));
     }
+    if (!entry.reserved().isEmpty()) {
+      summary.put(RESERVE, ReservationParser.toJson(entry.reserved()));
+    }
     if (entry.payload().inline() != null) {
       summary.put(PAYLOAD, entry.payload().inline());
     } else if (entry.payload().location() != null) {
@@ -112,12 +116,13 @@ public final class EntryParser {
     if (tidy && summary.containsKey(COMMIT_TS)) {
       throw TxnException.corruptLog("a tidy record carries no commit-ts");
     }
+    long upper = number(summary, UPPER);
     Entry entry =
         new Entry(
             kind,
             tidy ? 0 : number(summary, COMMIT_TS),
             tidy ? 0 : number(summary, PREV_TS),
-            number(summary, UPPER),
+            upper,
             number(summary, TIDIED_UPTO),
             tidy ? 0 : number(summary, READ_TS),
             txnId(summary),
@@ -126,7 +131,8 @@ public final class EntryParser {
             comment(summary),
             tidy ? List.of() : changes(required(summary, TABLES)),
             payload(summary),
-            summary.containsKey(SETTINGS) ? SettingsParser.parse(summary.get(SETTINGS)) : null);
+            summary.containsKey(SETTINGS) ? SettingsParser.parse(summary.get(SETTINGS)) : null,
+            ReservationParser.parse(summary.get(RESERVE), upper));
     checkConsistent(entry);
     return entry;
   }

@@ -28,12 +28,19 @@ public final class LogState {
   private final Map<Long, Long> snapshotIds;
   private final long upper;
   private final long tidiedUpto;
+  private final List<Reservation> reserved;
 
-  private LogState(List<Entry> entries, Map<Long, Long> snapshotIds, long upper, long tidiedUpto) {
+  private LogState(
+      List<Entry> entries,
+      Map<Long, Long> snapshotIds,
+      long upper,
+      long tidiedUpto,
+      List<Reservation> reserved) {
     this.entries = entries;
     this.snapshotIds = snapshotIds;
     this.upper = upper;
     this.tidiedUpto = tidiedUpto;
+    this.reserved = reserved;
     this.byTxnId = new HashMap<>();
     this.names = new HashMap<>();
     this.bornTs = new HashMap<>();
@@ -50,7 +57,7 @@ public final class LogState {
 
   /** The state of a log that has not been created: nothing has committed. */
   static LogState empty() {
-    return new LogState(List.of(), Map.of(), 0, 0);
+    return new LogState(List.of(), Map.of(), 0, 0, List.of());
   }
 
   /**
@@ -74,7 +81,12 @@ public final class LogState {
         });
     entries.sort(Comparator.comparingLong(Entry::commitTs));
     LogState state =
-        new LogState(List.copyOf(entries), snapshotIds, newest.upper(), newest.tidiedUpto());
+        new LogState(
+            List.copyOf(entries),
+            snapshotIds,
+            newest.upper(),
+            newest.tidiedUpto(),
+            newest.reserved());
     state.validate();
     return state;
   }
@@ -163,7 +175,20 @@ public final class LogState {
   LogState with(Entry entry) {
     List<Entry> more = new ArrayList<>(entries);
     more.add(entry);
-    return new LogState(List.copyOf(more), snapshotIds, entry.upper(), tidiedUpto);
+    return new LogState(
+        List.copyOf(more), snapshotIds, entry.upper(), tidiedUpto, entry.reserved());
+  }
+
+  /** Who has reserved tables, by the newest record; whoever writes the next one repeats it. */
+  public List<Reservation> reserved() {
+    return reserved;
+  }
+
+  /** What the next entry says of reservations: one of its own id has been used, if it commits. */
+  public List<Reservation> carriedBy(Entry entry) {
+    return reserved.stream()
+        .filter(each -> entry.isAbort() || !each.txnId().equals(entry.txnId()))
+        .toList();
   }
 
   /** The greatest {@code commit_ts}, in ms. */
@@ -268,6 +293,13 @@ public final class LogState {
    */
   public TableIdentifier nameOf(Change change) {
     return names.getOrDefault(change.uuid(), change.table());
+  }
+
+  /** The tables that somebody has reserved, by name; by uuid those that the head does not name. */
+  public List<String> namesOf(Reservation reservation) {
+    return reservation.uuids().stream()
+        .map(uuid -> names.containsKey(uuid) ? names.get(uuid).toString() : uuid)
+        .toList();
   }
 
   /**

@@ -30,6 +30,9 @@ public final class DatabaseAnswer {
   /** What one says of what its time-out of statements, or somebody, has cancelled. */
   private static final String CANCELLED = "57014";
 
+  /** How SQLSTATEs begin of connections that fail, or that somebody has ended. */
+  private static final List<String> CUT_OFF = List.of("08", "57P");
+
   private static final String SQLITE_READ_ONLY = "[SQLITE_READONLY";
   private static final String SQLITE_BUSY = "[SQLITE_BUSY";
 
@@ -72,6 +75,11 @@ public final class DatabaseAnswer {
   /** Whether a wait for a lock has ended without it, by whose time-out ever. */
   static boolean isNotHad(SQLException told) {
     return isBusy(told) || CANCELLED.equals(told.getSQLState());
+  }
+
+  /** Whether the connection is no more, on which something was asked. */
+  static boolean isCutOff(SQLException told) {
+    return CUT_OFF.stream().anyMatch(("" + told.getSQLState())::startsWith);
   }
 
   private static List<SQLException> told(RuntimeException e) {

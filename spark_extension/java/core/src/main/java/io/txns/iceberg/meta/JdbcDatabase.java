@@ -1,5 +1,7 @@
 package io.txns.iceberg.meta;
 
+import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TxnLogger;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -15,8 +17,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentLinkedDeque;
+import org.apache.iceberg.ClientPool;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcClientPool;
+import org.apache.iceberg.jdbc.UncheckedInterruptedException;
 import org.apache.iceberg.jdbc.UncheckedSQLException;
 
 /**
@@ -24,6 +28,7 @@ import org.apache.iceberg.jdbc.UncheckedSQLException;
  * connections are its own, and not the catalog's; one is kept.
  */
 final class JdbcDatabase implements AutoCloseable {
+  private static final TxnLogger LOG = TxnLogger.of(JdbcDatabase.class);
   static final String TABLES = "iceberg_tables";
   private static final String TYPE = "iceberg_type";
 
@@ -35,6 +40,9 @@ final class JdbcDatabase implements AutoCloseable {
   private final Deque<Connection> idle = new ConcurrentLinkedDeque<>();
   private final Dialect dialect;
   private final boolean hasTypes;
+
+  /** Whether it has a queue that we may wait in, as far as it has said. */
+  private volatile boolean mayQueue = true;
 
   /** How a database begins a transaction, and how it compares pairs. */
   enum Dialect {
@@ -63,7 +71,7 @@ final class JdbcDatabase implements AutoCloseable {
   /** Connections as the catalog opens its own. */
   private static final class Connections extends JdbcClientPool {
     private Connections(String uri, Map<String, String> options) {
-      super(1, uri, options);
+      super(uri, options);
     }
 
     private Connection open() {
@@ -155,17 +163,36 @@ final class JdbcDatabase implements AutoCloseable {
 
   @Override
   public void close() {
+    connections.close();
     Connection connection;
     while ((connection = idle.poll()) != null) {
       closeQuietly(connection);
     }
   }
 
-  /** What begins, and waits in the queue of a row where the database has such a thing. */
-  private String begin(TableIdentifier first) {
-    return hasLocksOfRows()
-        ? dialect.begin + "; SELECT pg_advisory_xact_lock(" + queue(catalogName, first) + ")"
-        : dialect.begin;
+  /**
+   * Begin, and wait in the queue of a row where the database has such a thing.
+   *
+   * <p>Nothing rests on the queue: who may not wait in it, or waits for too long, goes without, and
+   * so do all where the database has no such lock. Else anybody who may connect could keep writers
+   * out.
+   */
+  private void begin(Connection connection, TableIdentifier first) throws SQLException {
+    if (hasLocksOfRows() && mayQueue) {
+      String wait = "; SELECT pg_advisory_xact_lock(" + queue(catalogName, first) + ")";
+      try {
+        run(connection, dialect.begin + wait);
+        return;
+      } catch (SQLException e) {
+        if (DatabaseAnswer.isCutOff(e)) {
+          throw e;
+        }
+        LOG.info(LogFields.of(first), "no turn in the queue of writers: {}", e.getMessage());
+        run(connection, "ROLLBACK");
+        mayQueue = DatabaseAnswer.isNotHad(e);
+      }
+    }
+    run(connection, dialect.begin);
   }
 
   /**
@@ -182,12 +209,28 @@ final class JdbcDatabase implements AutoCloseable {
     }
   }
 
+  /**
+   * Ask as the catalog itself does, outside of any transaction.
+   *
+   * @throws UncheckedSQLException the database has no answer
+   */
+  <T> T asked(TableIdentifier table, ClientPool.Action<T, Connection, SQLException> query) {
+    try {
+      return connections.run(query);
+    } catch (SQLException e) {
+      throw new UncheckedSQLException(e, "Failed to get table %s", table);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new UncheckedInterruptedException(e, "Interrupted while getting table %s", table);
+    }
+  }
+
   /** A connection in a transaction; one that was kept may have been cut meanwhile. */
   Connection begun(TableIdentifier first) {
     Connection kept = idle.poll();
     if (kept != null) {
       try {
-        run(kept, begin(first));
+        begin(kept, first);
         return kept;
       } catch (SQLException e) {
         closeQuietly(kept);
@@ -199,7 +242,7 @@ final class JdbcDatabase implements AutoCloseable {
     Connection fresh = connections.open();
     boolean isBegun = false;
     try {
-      run(fresh, begin(first));
+      begin(fresh, first);
       isBegun = true;
       return fresh;
     } catch (SQLException e) {
@@ -231,8 +274,11 @@ final class JdbcDatabase implements AutoCloseable {
     return List.of(String.join(".", table.namespace().levels()), table.name());
   }
 
-  /** What a wait for locks failed of: nothing was sent, so that what is cancelled is definite. */
+  /** What a wait for locks failed of: nothing was sent, so that what broke off is definite. */
   static RuntimeException notLocked(SQLException e, TableIdentifier table) {
+    if (DatabaseAnswer.isCutOff(e)) { // a pooler, a fail-over, an administrator
+      return new RowsBusyException(e, "cut off from the rows of %s", table);
+    }
     return DatabaseAnswer.isNotHad(e) ? busy(e, table) : failure(e, table);
   }
 

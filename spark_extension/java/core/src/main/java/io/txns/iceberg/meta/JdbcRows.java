@@ -15,9 +15,12 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.CatalogProperties;
-import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.CatalogUtil;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -36,12 +39,13 @@ import org.apache.iceberg.jdbc.JdbcCatalog;
 public final class JdbcRows implements Rows {
   private final Catalog catalog;
   private final JdbcDatabase database;
-  private final KnownMetadata known = new KnownMetadata();
-  private volatile FileIO io;
+  private final KnownMetadata known;
+  private volatile BaseTable any; // that the catalog has loaded: it has one way to all files
 
-  private JdbcRows(Catalog catalog, JdbcDatabase database) {
+  private JdbcRows(Catalog catalog, JdbcDatabase database, KnownMetadata known) {
     this.catalog = catalog;
     this.database = database;
+    this.known = known;
   }
 
   /**
@@ -58,7 +62,7 @@ public final class JdbcRows implements Rows {
       return Optional.empty();
     }
     return JdbcDatabase.of(catalog.name(), uri, all)
-        .map(database -> new JdbcRows(catalog, database));
+        .map(database -> new JdbcRows(catalog, database, KnownMetadata.of(all)));
   }
 
   @Override
@@ -120,6 +124,25 @@ public final class JdbcRows implements Rows {
   }
 
   @Override
+  public Optional<Table> load(TableIdentifier table) {
+    BaseTable other = any;
+    if (other == null) {
+      return Optional.empty();
+    }
+    FileIO files = other.operations().io();
+    TableOperations operations = new KnownOperations(catalog, table, files, known, this::location);
+    return Optional.ofNullable(operations.current())
+        .map(there -> CatalogUtil.fullTableName(catalog.name(), table))
+        .map(name -> new BaseTable(operations, name, other.reporter()));
+  }
+
+  private String location(TableIdentifier table) {
+    return database
+        .asked(table, connection -> located(connection, table, Set.of(table), ""))
+        .get(table);
+  }
+
+  @Override
   public void close() {
     database.close();
   }
@@ -129,14 +152,14 @@ public final class JdbcRows implements Rows {
    * even the first one: then there is nothing to read.
    */
   private FileIO files(TableIdentifier first) {
-    if (io == null) {
+    if (any == null) {
       try {
-        io = ((HasTableOperations) catalog.loadTable(first)).operations().io();
+        any = (BaseTable) catalog.loadTable(first);
       } catch (NoSuchTableException e) {
         return null;
       }
     }
-    return io;
+    return any.operations().io();
   }
 
   /** The files of tables that there are, one first, then by name; locks their rows so. */

@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.iceberg.Table;
@@ -36,8 +37,13 @@ public final class LocalPermissions {
    * @throws RuntimeIOException permission to read it is denied
    */
   public static Table load(Catalog catalog, TableIdentifier table) {
+    return load(() -> catalog.loadTable(table));
+  }
+
+  /** The same, of who loads it in another way. */
+  public static Table load(Supplier<Table> load) {
     try {
-      return catalog.loadTable(table);
+      return load.get();
     } catch (NotFoundException e) {
       refuse(e);
       throw e;

@@ -2,6 +2,8 @@ package io.txns.iceberg.meta;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,9 +24,13 @@ import org.apache.iceberg.io.FileIO;
  * is committed. One thread's.
  */
 public abstract class LockedRows implements AutoCloseable {
+  /** How many files are written until the database hears again that one is at work. */
+  private static final int AT_ONCE = 16;
+
   private final Map<TableIdentifier, RowOperations> rows = new LinkedHashMap<>();
   private final Map<TableIdentifier, TableMetadata> made = new LinkedHashMap<>();
   private final Set<TableIdentifier> unlocked;
+  private final KnownMetadata known;
   private List<Moved> written = new ArrayList<>();
   private List<Moved> sent = List.of();
   private boolean isClosed;
@@ -50,6 +56,7 @@ public abstract class LockedRows implements AutoCloseable {
       FileIO io,
       KnownMetadata known) {
     this.unlocked = Set.copyOf(unlocked);
+    this.known = known;
     tables.forEach(
         table -> rows.put(table, new RowOperations(table, io, located.get(table), known)));
   }
@@ -114,16 +121,32 @@ public abstract class LockedRows implements AutoCloseable {
    * @param changes say of which change each is made
    */
   public Map<TableIdentifier, Ready> makeReady(Map<TableIdentifier, Object> changes) {
+    Map<TableIdentifier, RowOperations> said = said();
+    write(said);
     Map<TableIdentifier, Ready> ready = new LinkedHashMap<>();
-    said()
-        .forEach(
-            (table, row) -> {
-              String file = row.write();
-              written.add(new Moved(table, row.location(), file));
-              ready.put(table, row.ready(file, changes.get(table)));
-            });
+    written.forEach(
+        moved ->
+            ready.put(
+                moved.table(),
+                said.get(moved.table()).ready(moved.to(), changes.get(moved.table()))));
     written = new ArrayList<>(); // theirs who have them, and not to be undone here
     return ready;
+  }
+
+  /** Write files of what was said, some at once; those that there are go if one cannot be. */
+  private void write(Map<TableIdentifier, RowOperations> said) {
+    List<Moved> files = Collections.synchronizedList(written);
+    List<Runnable> work = new ArrayList<>();
+    said.forEach((table, row) -> work.add(() -> files.add(written(table, row))));
+    for (int start = 0; start < work.size(); start += AT_ONCE) {
+      atWork();
+      SideBySide.run(work.subList(start, Math.min(start + AT_ONCE, work.size())));
+    }
+    written.sort(Comparator.comparing(moved -> moved.table().toString()));
+  }
+
+  private static Moved written(TableIdentifier table, RowOperations row) {
+    return new Moved(table, row.location(), row.write());
   }
 
   /**
@@ -133,19 +156,21 @@ public abstract class LockedRows implements AutoCloseable {
    */
   public void prepare() {
     checkLocked();
-    for (Map.Entry<TableIdentifier, RowOperations> row : said().entrySet()) {
-      atWork();
-      written.add(new Moved(row.getKey(), row.getValue().location(), file(row.getValue())));
+    Map<TableIdentifier, RowOperations> unwritten = said();
+    for (TableIdentifier table : List.copyOf(unwritten.keySet())) {
+      Ready ready = unwritten.get(table).said().ready();
+      if (ready != null) {
+        written.add(new Moved(table, ready.from(), taken(ready)));
+        unwritten.remove(table);
+      }
     }
+    write(unwritten);
+    atWork();
     move(written);
   }
 
-  /** The file of what was said, which is the swap's from then on. */
-  private static String file(RowOperations row) {
-    Ready ready = row.said().ready();
-    if (ready == null) {
-      return row.write();
-    }
+  /** A file that was written before, which is the swap's from then on. */
+  private static String taken(Ready ready) {
     if (!ready.take()) {
       throw new CommitFailedException("what was written ahead is gone: %s", ready.table());
     }
@@ -164,7 +189,9 @@ public abstract class LockedRows implements AutoCloseable {
     send();
     for (Moved moved : sent) {
       RowOperations row = rows.get(moved.table());
-      made.put(moved.table(), row.made(moved.to()));
+      TableMetadata now = row.made(moved.to());
+      made.put(moved.table(), now);
+      known.add(now);
     }
   }
 

@@ -219,6 +219,24 @@ public final class ReadSet {
     return rows.stream().anyMatch(Rows::areAll) ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
+  /**
+   * The uuids of the tables whose rows were read.
+   *
+   * @param all whether all reads are validated, or only what was written by what it holds
+   */
+  public synchronized List<String> uuids(boolean all) {
+    Set<TableIdentifier> read = all ? tables.keySet() : conditional;
+    return names.entrySet().stream()
+        .filter(known -> known.getValue().stream().anyMatch(read::contains))
+        .map(Map.Entry::getKey)
+        .toList();
+  }
+
+  /** Whether nothing was seen that somebody else could change but what tables look like. */
+  public synchronized boolean isBlind() {
+    return tables.isEmpty() && conditional.isEmpty() && absent.isEmpty() && listed.isEmpty();
+  }
+
   /** Whether the metadata of the table of a change was looked at. */
   public synchronized boolean hasLookedAt(Change change) {
     return knownAs(change).stream().anyMatch(lookedAt::contains);

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
@@ -31,7 +32,11 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * to older metadata; or one may stand under two names (docs/spec.md 9.1 and 11.2).
  */
 record CompleteTables(
-    Catalog delegate, Timeline timeline, TxnClock clock, Supplier<Head> newestHead) {
+    Catalog delegate,
+    Timeline timeline,
+    TxnClock clock,
+    Supplier<Head> newestHead,
+    Function<TableIdentifier, Optional<Table>> known) {
   private static final Comparator<TableIdentifier> BY_TEXT =
       Comparator.comparing(TableIdentifier::toString);
 
@@ -102,12 +107,16 @@ record CompleteTables(
 
   private Look look(TableIdentifier identifier, Head head, long readTs) {
     try {
-      Table table = LocalPermissions.load(delegate, identifier);
+      Table table = LocalPermissions.load(() -> loaded(identifier));
       boolean gone = !isMarked(table) && isGone(identifier, table.uuid().toString(), head, readTs);
       return new Look(table, null, lostUpto(table, head), gone);
     } catch (NoSuchTableException e) {
       return new Look(null, e, null, isGone(identifier, null, head, readTs));
     }
+  }
+
+  private Table loaded(TableIdentifier identifier) {
+    return known.apply(identifier).orElseGet(() -> delegate.loadTable(identifier));
   }
 
   /**

@@ -14,6 +14,7 @@ import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Function;
 import org.apache.iceberg.BaseMetadataTable;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
@@ -43,12 +44,20 @@ public final class DataTables {
   private final LoggedTables logged;
   private final LeavingTables leaving;
 
-  public DataTables(Catalog delegate, CommitLog log, Timeline timeline, TxnClock clock) {
+  /**
+   * @param known loads tables that need not be read; gives empty where the catalog has to load one
+   */
+  public DataTables(
+      Catalog delegate,
+      CommitLog log,
+      Timeline timeline,
+      TxnClock clock,
+      Function<TableIdentifier, Optional<Table>> known) {
     this.delegate = delegate;
     this.log = log;
     this.clock = clock;
     this.timeline = timeline;
-    this.complete = new CompleteTables(delegate, timeline, clock, log::loadIfExists);
+    this.complete = new CompleteTables(delegate, timeline, clock, log::loadIfExists, known);
     this.logged = new LoggedTables(delegate, log, clock);
     this.leaving = new LeavingTables(log, timeline, clock);
   }

@@ -193,6 +193,37 @@ class TableRenameTest extends TwoTables {
     assertThat(outside.tableExists(id("shop.c"))).isFalse();
   }
 
+  /** Under its new name nobody would look for the forget of a rename that died. */
+  @Test
+  void aForgetThatCannotBeAppliedYet() {
+    JdbcCatalog refusing =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier table) {
+            HookedOperations.Hook hook =
+                (real, base, next) -> {
+                  if (broken && table.equals(id("shop.a"))) {
+                    throw new IllegalStateException("too many requests");
+                  }
+                  real.commit(base, next);
+                };
+            return new HookedOperations(super.newTableOps(table), hook);
+          }
+        };
+    refusing.initialize("lake", lake.options());
+    TxnHandle handle = TxnHandle.open("lake", refusing, Lake.INLINE, Lake.CLOCK);
+    broken = true;
+    handle.forget(id("shop.a"));
+    TxnCatalog tables = handle.catalog(() -> null);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("entries of the table are not applied");
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+    broken = false;
+    tables.renameTable(id("shop.a"), id("shop.c"));
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+  }
+
   private boolean isForgotten() {
     return new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK)
         .load().state().entries().stream().anyMatch(entry -> entry.kind() == EntryKind.FORGET);

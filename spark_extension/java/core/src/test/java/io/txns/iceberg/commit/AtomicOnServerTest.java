@@ -44,6 +44,9 @@ class AtomicOnServerTest extends TwoTables {
   private static final TableIdentifier B = id("shop.b");
   private static final long WAITS_MS = 2_000;
 
+  /** The key of `lake` and `txns.commits`. */
+  private static final String QUEUE = "-7502411005222971326";
+
   private static Transaction appending(TxnHandle handle, long row, TableIdentifier... tables) {
     Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
     for (TableIdentifier table : tables) {
@@ -74,6 +77,80 @@ class AtomicOnServerTest extends TwoTables {
     }
     assertThat(committing.get(60, TimeUnit.SECONDS).applied()).isTrue();
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+  }
+
+  /** As a fail-over, or an administrator, ends it: nothing was sent on it. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "SELECT * FROM iceberg_tables WHERE table_name = 'a' FOR UPDATE",
+        "SELECT pg_advisory_xact_lock(%s)"
+      })
+  void aConnectionThatIsLostAsItWaitsLosesAnAttempt(String held) throws Exception {
+    TxnHandle atomic = lake.atomic();
+    appending(atomic, 2, A).commit(); // no fresh connection takes the place of the one that is kept
+    Transaction txn = appending(atomic, 3, A, B);
+    CompletableFuture<Committed> committing;
+    try (Connection other = connected();
+        Statement statement = other.createStatement()) {
+      other.setAutoCommit(false);
+      statement.execute(String.format(held, QUEUE));
+      committing = CompletableFuture.supplyAsync(txn::commit);
+      for (int cut = 0; cut < 2; cut++) {
+        while (!isCut()) {
+          Thread.sleep(50);
+        }
+      }
+      other.rollback();
+    }
+    assertThat(committing.get(60, TimeUnit.SECONDS).applied()).isTrue();
+    assertThat(lake.plainIds("shop.b")).containsExactly(3L);
+  }
+
+  /** Ends the session of somebody who waits for a lock, if anybody does. */
+  private boolean isCut() throws SQLException {
+    try (Connection other = connected();
+        Statement statement = other.createStatement();
+        ResultSet cut =
+            statement.executeQuery(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    + " WHERE wait_event_type = 'Lock'"
+                    + " AND datname = current_database()")) {
+      return cut.next();
+    }
+  }
+
+  /** Nothing rests on it. */
+  @Test
+  void whoMayNotWaitInTheQueueGoesWithout() throws SQLException {
+    run(
+        "CREATE ROLE poor LOGIN",
+        "GRANT ALL ON ALL TABLES IN SCHEMA public TO poor",
+        "REVOKE EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) FROM PUBLIC");
+    try {
+      String uri = lake.options().get("uri").replaceFirst("user=[^&]*", "user=poor");
+      TxnHandle poor = lake.atomic(Map.of(CatalogProperties.URI, uri));
+      assertThat(appending(poor, 2, A).commit().applied()).isTrue();
+      assertThat(appending(poor, 3, A).commit().applied()).isTrue();
+    } finally {
+      run(
+          "GRANT EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) TO PUBLIC",
+          "DROP OWNED BY poor",
+          "DROP ROLE poor");
+    }
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** Anybody who may connect can take that lock, whatever rights he has on the tables. */
+  @Test
+  void whoHoldsTheQueueForEverKeepsNobodyOut() throws SQLException {
+    Transaction txn = appending(lake.atomic(), 2, A);
+    try (Connection other = connected();
+        Statement statement = other.createStatement()) {
+      statement.execute("SELECT pg_advisory_lock(" + QUEUE + ")");
+      assertThat(txn.commit().applied()).isTrue();
+    }
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
   /** The index keeps the new row out, and nothing has landed: a conflict, no unknown outcome. */

@@ -180,7 +180,12 @@ public final class FuzzedLog {
     parts.add(found.payload().inline());
     parts.add(found.payload().location());
     parts.add(found.payload().sha256());
+    found.reserved().forEach(each -> parts.add(reservation(each)));
     return Line.of(parts.toArray());
+  }
+
+  private static String reservation(Reservation one) {
+    return Line.of(one.txnId(), Line.list(one.uuids()), one.ticket(), one.number(), one.lastsMs());
   }
 
   private static String change(Change change) {

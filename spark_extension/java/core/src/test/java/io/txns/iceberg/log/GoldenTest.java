@@ -73,6 +73,7 @@ class GoldenTest {
                 text(expected, "payloadLocation"),
                 text(expected, "payloadSha256")));
     assertThat(entry.settings()).isEqualTo(settings(expected.get("settings")));
+    assertThat(entry.reserved()).isEqualTo(reserved(expected.path("reserve")));
   }
 
   @ParameterizedTest(name = "{0}")
@@ -84,7 +85,7 @@ class GoldenTest {
     Map<String, String> written =
         EntryParser.toSummary(EntryParser.fromSummary(texts(golden.get("summary"))));
 
-    for (String key : List.of(EntryParser.TABLES, EntryParser.SETTINGS)) {
+    for (String key : List.of(EntryParser.TABLES, EntryParser.SETTINGS, EntryParser.RESERVE)) {
       assertThat(json(written.remove(key))).isEqualTo(json(expected.remove(key)));
     }
     assertThat(written).containsExactlyInAnyOrderEntriesOf(expected);
@@ -141,6 +142,7 @@ class GoldenTest {
     assertThat(state.settings())
         .isEqualTo(
             expected.has("settings") ? settings(expected.get("settings")) : LogSettings.DEFAULTS);
+    assertThat(state.reserved()).isEqualTo(reserved(expected.path("reserve")));
   }
 
   @Test
@@ -283,6 +285,22 @@ class GoldenTest {
               table.path("bornApplied").asBoolean()));
     }
     return changes;
+  }
+
+  private static List<Reservation> reserved(JsonNode golden) {
+    List<Reservation> reserved = new ArrayList<>();
+    for (JsonNode each : golden) {
+      List<String> uuids = new ArrayList<>();
+      each.get("uuids").forEach(uuid -> uuids.add(uuid.asText()));
+      reserved.add(
+          new Reservation(
+              each.get("txnId").asText(),
+              uuids,
+              each.get("ticket").asLong(),
+              each.get("number").asInt(),
+              each.get("lastsMs").asLong()));
+    }
+    return reserved;
   }
 
   private static Long id(JsonNode node, String field) {

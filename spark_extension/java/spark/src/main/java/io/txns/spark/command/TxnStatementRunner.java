@@ -193,6 +193,7 @@ final class TxnStatementRunner {
     }
     StatusRow row = StatusRow.of("rolled back", transaction.transaction());
     transaction.transaction().rollback();
+    transaction.catalog().handle().giveUp(transaction.transaction());
     return row;
   }
 

@@ -22,6 +22,7 @@ public final class OpenTransaction {
   private TxnModes modes;
   private TransactionCatalog catalog;
   private Transaction transaction;
+  private LostTransaction before;
   private boolean used;
   private boolean atomic;
 
@@ -34,8 +35,10 @@ public final class OpenTransaction {
 
   /**
    * @param ofStream whether a streaming query's thread begins it, in {@code foreachBatch}
+   * @param before the try before, which has lost; null for none
    */
-  OpenTransaction(TxnModes modes, boolean ofStream) {
+  OpenTransaction(TxnModes modes, boolean ofStream, LostTransaction before) {
+    this.before = before;
     this.modes = modes;
     this.comment = modes.comment();
     this.ofStream = ofStream;
@@ -52,7 +55,9 @@ public final class OpenTransaction {
 
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
   void bind(TransactionCatalog toCatalog, BeginOptions options) {
-    Transaction begun = toCatalog.handle().begin(options);
+    boolean again = before != null && before.catalog() == toCatalog;
+    Transaction begun = again ? before.again(options) : toCatalog.handle().begin(options);
+    before = null;
     catalog = toCatalog;
     transaction = begun;
     if (comment != null) {
@@ -218,7 +223,7 @@ public final class OpenTransaction {
       return row;
     }
     try {
-      return row.applying(catalog.handle().applyMode().toString());
+      return row.showing(catalog.handle().applyMode().toString(), catalog.handle().reservations());
     } catch (TxnException e) {
       return row; // COMMIT is told what is wrong with them
     }

@@ -26,7 +26,8 @@ public record StatusRow(
     List<String> tables,
     List<String> unprotected,
     Boolean applied,
-    String apply) {
+    String apply,
+    List<String> reserved) {
 
   public static final StructType SCHEMA =
       new StructType()
@@ -38,15 +39,16 @@ public record StatusRow(
           .add("unprotected", DataTypes.createArrayType(DataTypes.StringType, false), false)
           .add("applied", DataTypes.BooleanType)
           .add("in_transaction", DataTypes.BooleanType, false)
-          .add("apply", DataTypes.StringType);
+          .add("apply", DataTypes.StringType)
+          .add("reserved", DataTypes.createArrayType(DataTypes.StringType, false), false);
 
   public static StatusRow none() {
-    return new StatusRow("none", null, null, null, List.of(), List.of(), null, null);
+    return new StatusRow("none", null, null, null, List.of(), List.of(), null, null, List.of());
   }
 
   /** A transaction that has not touched a catalog yet. */
   public static StatusRow unbound(String state, String id, List<String> unprotected) {
-    return new StatusRow(state, id, null, null, List.of(), unprotected, null, null);
+    return new StatusRow(state, id, null, null, List.of(), unprotected, null, null, List.of());
   }
 
   public static StatusRow of(String state, Transaction transaction) {
@@ -58,7 +60,8 @@ public record StatusRow(
         transaction.tables(),
         transaction.unprotected(),
         null,
-        null);
+        null,
+        List.of());
   }
 
   static StatusRow committed(Committed committed, List<String> unprotected) {
@@ -70,12 +73,18 @@ public record StatusRow(
         committed.tables(),
         unprotected,
         committed.applied(),
-        null);
+        null,
+        List.of());
   }
 
-  /** The same row, which says how what is committed comes to its tables. */
-  StatusRow applying(String how) {
-    return new StatusRow(state, txnId, readTs, commitTs, tables, unprotected, applied, how);
+  /**
+   * The same row, which says more of the log.
+   *
+   * @param how what is committed comes to its tables
+   * @param who has reserved which tables
+   */
+  StatusRow showing(String how, List<String> who) {
+    return new StatusRow(state, txnId, readTs, commitTs, tables, unprotected, applied, how, who);
   }
 
   /**
@@ -95,6 +104,7 @@ public record StatusRow(
         unprotected.toArray(new String[0]),
         applied,
         inTransaction,
-        apply);
+        apply,
+        reserved.toArray(new String[0]));
   }
 }

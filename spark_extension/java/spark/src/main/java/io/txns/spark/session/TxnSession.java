@@ -1,6 +1,7 @@
 package io.txns.spark.session;
 
 import io.txns.iceberg.Committed;
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -45,6 +46,7 @@ public final class TxnSession {
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
   private volatile OpenTransaction open;
+  private LostTransaction lost;
   private TxnModes defaults = TxnModes.NONE;
   private TxnModes next = TxnModes.NONE;
 
@@ -167,7 +169,10 @@ public final class TxnSession {
       throw TxnException.invalidUsage(
           "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
     }
-    OpenTransaction begun = new OpenTransaction(modes.orElse(next).orElse(defaults), isStream());
+    LostTransaction before = lost != null && lost.isRecent() ? lost : null;
+    lost = null;
+    OpenTransaction begun =
+        new OpenTransaction(modes.orElse(next).orElse(defaults), isStream(), before);
     if (catalog != null) {
       begun.bind(catalog, begun.modes().options());
     }
@@ -413,7 +418,17 @@ public final class TxnSession {
       return StatusRow.committed(committed, transaction.transaction().unprotected());
     } catch (RuntimeException e) {
       reopen(transaction);
+      note(transaction, e);
       throw e;
+    }
+  }
+
+  /** Who has lost is tried again, perhaps. */
+  private synchronized void note(OpenTransaction transaction, RuntimeException e) {
+    if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
+      lost =
+          LostTransaction.now(
+              transaction.transaction(), transaction.catalog(), transaction.begunAt());
     }
   }
 

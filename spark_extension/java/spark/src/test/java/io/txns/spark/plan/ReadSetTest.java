@@ -236,7 +236,10 @@ class ReadSetTest extends SparkTestBase {
   void aLookAtTheMetadataIsValidated(String name, BiConsumer<SparkSession, String> look) {
     look(look, "file", "INSERT INTO " + SOURCE + " VALUES (3, 3)");
     assertThat(row(spark, "COMMIT").<String>getAs("state")).isEqualTo("committed");
-    look(look, "file", "ALTER TABLE " + SOURCE + " SET TBLPROPERTIES ('k' = '" + System.nanoTime() + "')");
+    look(
+        look,
+        "file",
+        "ALTER TABLE " + SOURCE + " SET TBLPROPERTIES ('k' = '" + System.nanoTime() + "')");
     fails("40001", spark, "COMMIT");
     spark.sql("ROLLBACK");
     look(look, "table", "INSERT INTO " + SOURCE + " VALUES (3, 3)");

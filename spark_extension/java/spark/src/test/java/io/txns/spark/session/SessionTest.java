@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
@@ -42,6 +43,35 @@ class SessionTest extends SparkTestBase {
     assertThat(count(other, table)).isZero();
     spark.sql("COMMIT");
     assertThat(count(other, table)).isEqualTo(1);
+  }
+
+  /** Be it a block, a DB-API's connection or a program that runs it again. */
+  @Test
+  void whoHasLostReservesItsTablesAtItsNextBegin() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql("BEGIN");
+    spark.sql("UPDATE " + table + " SET id = 2");
+    other.sql("UPDATE " + table + " SET id = 3");
+    fails("40001", spark, "COMMIT");
+    String id = spark.sql("BEGIN").first().getAs("txn_id");
+    assertThat(reserved()).contains(id);
+    List<String> shown = row(spark, "SHOW TRANSACTION").getList(9);
+    assertThat(shown).singleElement().asString().startsWith(id).contains(", for at most ");
+    spark.sql("UPDATE " + table + " SET id = 4");
+    spark.sql("COMMIT");
+    assertThat(reserved()).isEmpty();
+    spark.sql("BEGIN");
+    assertThat(reserved()).isEmpty();
+    spark.sql("ROLLBACK");
+  }
+
+  private String reserved() {
+    return other
+        .sql(
+            "SELECT coalesce(summary['txns.reserve'], '') FROM lake.txns.commits.snapshots"
+                + " ORDER BY committed_at DESC LIMIT 1")
+        .first()
+        .getString(0);
   }
 
   @Test

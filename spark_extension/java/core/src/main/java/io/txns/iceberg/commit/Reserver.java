@@ -1,0 +1,105 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnLogger;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Reservation;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Reserves tables for the next try of a transaction that has lost, each time by a swap that
+ * validates nothing (docs/spec.md 11.4). Nothing rests on it: what fails is logged.
+ */
+public final class Reserver {
+  private static final TxnLogger LOG = TxnLogger.of(Reserver.class);
+
+  private final CommitLog log;
+  private final CommitLoop loop;
+  private final TxnClock clock;
+
+  public Reserver(CommitLog log, CommitLoop loop, TxnClock clock) {
+    this.log = log;
+    this.loop = loop;
+    this.clock = clock;
+  }
+
+  /**
+   * Wait for those who are older, and reserve tables for the next try; gives its turn.
+   *
+   * @param before that of the try that has lost
+   * @param tookMs how long it took, in ms
+   * @param uuids of the tables at which it can lose again, those that count most first
+   * @param txnId the id of the next one
+   */
+  public Turn again(Turn before, long tookMs, List<String> uuids, String txnId) {
+    Reservation reserved = null;
+    try {
+      reserved = reserved(before, tookMs, first(uuids, before), txnId);
+    } catch (RuntimeException e) {
+      LOG.debug(LogFields.of(txnId), "nothing is reserved for the next try", e);
+    }
+    int number = reserved == null ? before.number() : reserved.number();
+    return new Turn(before.ticket(), number, reserved);
+  }
+
+  private Reservation reserved(Turn before, long tookMs, List<String> uuids, String txnId) {
+    Reservation mine = before.reserved();
+    if (uuids.isEmpty() || before.number() >= Reservation.NUMBER_MAX) {
+      return null;
+    }
+    if (mine != null && !log.load().state().reserved().contains(mine)) {
+      loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
+    }
+    Set<String> leaves = new LinkedHashSet<>(Set.of(mine == null ? txnId : mine.txnId()));
+    leaves.add(txnId);
+    loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), null, leaves));
+    if (loop.turns().arePaused(uuids)) {
+      return null;
+    }
+    long lastsMs = Math.max(1, Math.min(tookMs * 3 / 2, Reservation.LASTS_MS_MAX));
+    Reservation wanted =
+        new Reservation(txnId, uuids, before.ticket(), before.number() + 1, lastsMs);
+    Entry entry = append(new Turns.Claim(0, "", Set.of(), wanted, leaves));
+    return entry.reserved().contains(wanted) ? wanted : null;
+  }
+
+  /** Take out what was reserved for a try, after which there is none: nobody has to wait. */
+  public void giveUp(Turn turn) {
+    Reservation mine = turn.reserved();
+    if (mine == null) {
+      return;
+    }
+    try {
+      if (log.load().state().reserved().contains(mine)) {
+        append(new Turns.Claim(0, "", Set.of(), null, Set.of(mine.txnId())));
+      }
+    } catch (RuntimeException e) {
+      LOG.debug(LogFields.of(mine.txnId()), "what was reserved stays", e);
+    }
+  }
+
+  private Entry append(Turns.Claim claim) {
+    CommitGroup.Key key = CommitGroup.Key.fresh(clock.newTxnId());
+    return loop.append(
+        key,
+        (head, commitTs) -> head.entry(EntryKind.ADVANCE, commitTs, key.txnId(), List.of()),
+        Map.of(),
+        0,
+        claim);
+  }
+
+  /** The tables that count most, also where the try before has ended before its first one. */
+  private static List<String> first(List<String> uuids, Turn before) {
+    Set<String> known = new LinkedHashSet<>(uuids);
+    if (before.reserved() != null) {
+      known.addAll(before.reserved().uuids());
+    }
+    return known.stream().limit(Reservation.UUIDS_MAX).toList();
+  }
+}

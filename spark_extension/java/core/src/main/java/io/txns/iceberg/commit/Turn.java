@@ -1,0 +1,17 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.log.Reservation;
+
+/**
+ * How old one try of a transaction is, and what is reserved for it (docs/spec.md 11.4).
+ *
+ * @param ticket the upper that the first try began with, in ms
+ * @param number how often its tries have reserved
+ * @param reserved for this try; null where nothing is
+ */
+public record Turn(long ticket, int number, Reservation reserved) {
+  /** That of a first try. */
+  public static Turn first(long upper) {
+    return new Turn(upper, 0, null);
+  }
+}

@@ -1,0 +1,155 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.log.Reservation;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Whose turn it is: the younger wait for those who have lost, for a bounded time (docs/spec.md
+ * 11.4). It is what one handle has seen of reservations; threads may share it.
+ *
+ * <p>Nothing rests on it: whoever comes out of turn is validated like everybody.
+ */
+final class Turns {
+  private static final Comparator<Reservation> OLDEST_FIRST =
+      Comparator.comparingLong(Reservation::ticket).thenComparing(Reservation::txnId);
+  private static final int SEEN_MAX = 32;
+
+  /** For how long one is remembered that heads do not show any more: some threads are late. */
+  private static final long KEPT_MS = 4 * Reservation.LASTS_MS_MAX;
+
+  /** What tells a reservation from every other one. */
+  private record Which(String txnId, int number) {
+    static Which of(Reservation one) {
+      return new Which(one.txnId(), one.number());
+    }
+  }
+
+  /** For how long one has been seen, and up to when that is counted, in ms; whether it is over. */
+  private record Seen(long waitedMs, long atMs, boolean over) {}
+
+  private final TxnClock clock;
+  private final Map<Which, Seen> seen = new HashMap<>();
+
+  /** Until when nobody waits for a table, or reserves it, by its uuid, in ms. */
+  private final Map<String, Long> paused = new HashMap<>();
+
+  Turns(TxnClock clock) {
+    this.clock = clock;
+  }
+
+  /** Those of a head's reservations whose time is not over, the oldest first. */
+  synchronized List<Reservation> standing(Collection<Reservation> reserved) {
+    long nowMs = clock.elapsedMs();
+    if (seen.size() > SEEN_MAX) {
+      seen.values().removeIf(one -> one.atMs() + KEPT_MS <= nowMs);
+    }
+    List<Reservation> standing = new ArrayList<>();
+    for (Reservation each : reserved.stream().sorted(OLDEST_FIRST).toList()) {
+      Seen before = seen.getOrDefault(Which.of(each), new Seen(0, nowMs, false));
+      // The time of who has to wait himself stands still.
+      boolean rests = standing.stream().anyMatch(older -> sharesTable(older, each.uuids()));
+      long waitedMs = before.waitedMs() + (rests ? 0 : nowMs - before.atMs());
+      boolean over = waitedMs >= each.lastsMs();
+      if (over && !before.over()) {
+        pause(each.uuids(), each.lastsMs());
+      }
+      seen.put(Which.of(each), new Seen(waitedMs, nowMs, over));
+      if (!over) {
+        standing.add(each);
+      }
+    }
+    return standing;
+  }
+
+  /** The oldest one for whom somebody has to wait; empty where it is his turn. */
+  synchronized Optional<Reservation> isWaitedFor(Collection<Reservation> reserved, Claim claim) {
+    return standing(claim.others(reserved)).stream()
+        .filter(each -> claim.isYounger(each))
+        .filter(
+            each ->
+                each.uuids().stream()
+                    .anyMatch(uuid -> claim.uuids().contains(uuid) && !isPaused(uuid)))
+        .findFirst();
+  }
+
+  /** Let there be no turns on tables for a while, in ms: they have cost time for nothing. */
+  synchronized void pause(Collection<String> uuids, long lastsMs) {
+    long nowMs = clock.elapsedMs();
+    paused.values().removeIf(until -> until <= nowMs);
+    uuids.forEach(uuid -> paused.put(uuid, nowMs + lastsMs));
+  }
+
+  /** Whether there are no turns on one of some tables for now. */
+  synchronized boolean arePaused(Collection<String> uuids) {
+    return uuids.stream().anyMatch(this::isPaused);
+  }
+
+  private boolean isPaused(String uuid) {
+    return paused.getOrDefault(uuid, Long.MIN_VALUE) > clock.elapsedMs();
+  }
+
+  private static boolean sharesTable(Reservation one, Collection<String> uuids) {
+    return one.uuids().stream().anyMatch(Set.copyOf(uuids)::contains);
+  }
+
+  /**
+   * How somebody who appends an entry stands to reservations.
+   *
+   * @param ticket the upper that his first try began with, in ms
+   * @param txnId his own id: of two with one ticket the lesser id is the older
+   * @param uuids of the tables for which the turn of the older is waited for
+   * @param takes what the entry reserves; null for nothing
+   * @param leaves the ids of tries whose reservations it takes out
+   */
+  record Claim(
+      long ticket, String txnId, Set<String> uuids, Reservation takes, Set<String> leaves) {
+    /** Of who neither waits nor reserves. */
+    static final Claim NONE = new Claim(0, "", Set.of(), null, Set.of());
+
+    Claim {
+      uuids = Set.copyOf(uuids);
+      leaves = Set.copyOf(leaves);
+    }
+
+    /** The same of who does not wait any more. */
+    Claim withoutWaiting() {
+      return new Claim(ticket, txnId, Set.of(), takes, leaves);
+    }
+
+    boolean isYounger(Reservation than) {
+      int byTicket = Long.compare(ticket, than.ticket());
+      return byTicket > 0 || (byTicket == 0 && txnId.compareTo(than.txnId()) > 0);
+    }
+
+    /** What is reserved for others. */
+    List<Reservation> others(Collection<Reservation> reserved) {
+      return reserved.stream().filter(each -> !leaves.contains(each.txnId())).toList();
+    }
+
+    /** What is reserved from its entry on. */
+    List<Reservation> reserved(List<Reservation> standing) {
+      List<Reservation> left = new ArrayList<>(others(standing));
+      if (takes != null && left.size() < Reservation.MAX) {
+        left.add(takes);
+      }
+      return left;
+    }
+  }
+
+  /** It is an older one's turn: an attempt ends, and with it the locks that it has. */
+  static final class MustWaitException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    MustWaitException() {
+      super("an older transaction has lost, and comes first", null, false, false);
+    }
+  }
+}

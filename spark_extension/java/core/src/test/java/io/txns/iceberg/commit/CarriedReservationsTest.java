@@ -1,0 +1,136 @@
+package io.txns.iceberg.commit;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assertions.assertTimeout;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Reservation;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What somebody has reserved is carried by every record after it (docs/spec.md 11.4). */
+class CarriedReservationsTest extends TwoTables {
+  private static final String TABLE = "5f1d9c5e-7a31-4c5c-9f0b-2f6f6f0c6a01";
+  private static final Reservation ANOTHERS =
+      new Reservation("another", List.of(TABLE), 1, 2, 60_000);
+  private static final Reservation OURS = new Reservation("ours", List.of(TABLE), 2, 1, 120_000);
+
+  @Test
+  void aTransactionCarriesThemAndATidyDoes() {
+    reserve(ANOTHERS, OURS);
+    append(ours.loadTable(id("shop.a")), 2);
+    assertThat(reserved()).containsExactly(ANOTHERS, OURS);
+    handle.tidy();
+    assertThat(reserved()).containsExactly(ANOTHERS, OURS);
+  }
+
+  /** It has been used. */
+  @Test
+  void aTransactionLeavesOutWhatWasReservedForIt() {
+    reserve(ANOTHERS, OURS);
+    Transaction transaction = handle.begin(BeginOptions.defaults().withId("ours"));
+    append(handle.catalog(() -> transaction).loadTable(id("shop.a")), 2);
+    transaction.commit();
+    assertThat(reserved()).containsExactly(ANOTHERS);
+  }
+
+  /** And whoever has waited leaves it out; who only appends has not, nor who writes another one. */
+  @Test
+  void whoWritesByWhatATableHoldsWaitsForWhoIsOlder() {
+    Reservation dead = new Reservation("dead", List.of(uuid("shop.a")), 0, 1, 1500);
+    reserve(dead, ANOTHERS);
+    long beganNs = System.nanoTime();
+    append(ours.loadTable(id("shop.a")), 2);
+    overwrite(ours.loadTable(id("shop.b")), 2);
+    assertThat(reserved()).containsExactly(dead, ANOTHERS);
+    overwrite(ours.loadTable(id("shop.a")), 3);
+    assertThat(System.nanoTime() - beganNs).isGreaterThan(1_500_000_000L);
+    assertThat(reserved()).containsExactly(ANOTHERS);
+    assertThat(ids(outside.loadTable(id("shop.a")))).containsExactly(3L);
+  }
+
+  /** It is no turn of who is younger. */
+  @Test
+  void whoIsOlderDoesNotWait() {
+    Transaction old = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> old).loadTable(id("shop.a")), 3);
+    Reservation younger =
+        new Reservation("y", List.of(uuid("shop.a")), handle.upper() + 1, 1, 60_000);
+    reserve(younger);
+    assertThat(assertTimeout(Duration.ofSeconds(30), old::commit)).isNotNull();
+    assertThat(reserved()).containsExactly(younger);
+  }
+
+  /** For half as long again as that took, as old as that; it leaves it out, or gives it up. */
+  @Test
+  void theNextTryOfWhoHasLostReservesItsTables() {
+    long upper = handle.upper();
+    Transaction lost = lost(null);
+    Transaction again = handle.begin(BeginOptions.defaults(), lost, 40_000);
+    assertThat(reserved())
+        .containsExactly(new Reservation(again.id(), List.of(uuid("shop.a")), upper, 1, 60_000));
+    again.rollback();
+    Transaction third = handle.begin(BeginOptions.defaults(), again, 100_000);
+    assertThat(reserved())
+        .containsExactly(new Reservation(third.id(), List.of(uuid("shop.a")), upper, 2, 120_000));
+    overwrite(handle.catalog(() -> third).loadTable(id("shop.a")), 5);
+    third.commit();
+    assertThat(reserved()).isEmpty();
+    Transaction last = handle.begin(BeginOptions.defaults(), lost(null), 40_000);
+    assertThat(reserved()).hasSize(1);
+    last.rollback();
+    handle.giveUp(last);
+    assertThat(reserved()).isEmpty();
+  }
+
+  private Transaction lost(Transaction before) {
+    Transaction lost = handle.begin(BeginOptions.defaults(), before, 0);
+    overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
+    overwrite(ours.loadTable(id("shop.a")), 4);
+    assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
+    return lost;
+  }
+
+  private String uuid(String table) {
+    return outside.loadTable(id(table)).uuid().toString();
+  }
+
+  private void reserve(Reservation... reservations) {
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
+    Head head = log.load();
+    Entry advance =
+        new Entry(
+            EntryKind.ADVANCE,
+            head.upper() + 1,
+            head.upper(),
+            head.upper() + 1,
+            head.state().tidiedUpto(),
+            head.upper(),
+            "advance",
+            Isolation.SNAPSHOT,
+            "",
+            "",
+            List.of(),
+            Entry.Payload.NONE);
+    List<Entry> entries = List.of(advance.reserving(List.of(reservations)));
+    assertThat(log.append(head, entries).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+  }
+
+  private List<Reservation> reserved() {
+    return new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK).load().state().reserved();
+  }
+}

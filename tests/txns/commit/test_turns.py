@@ -1,0 +1,233 @@
+"""Who has lost is waited for, by the younger and for a bounded time (docs/spec.md 11.4)."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import txns
+from tests.txns.lake import ids, rows
+from txns._clock import SystemClock
+from txns._commit.turns import Claim, Turns
+from txns._log.reservation import NUMBER_MAX, Reservation
+
+
+@pytest.fixture
+def turns(lake):
+    return Turns(lake.clock)
+
+
+@pytest.fixture
+def names(lake):
+    return lake.table("a", [1]), lake.table("b")
+
+
+def _reserved(holder, *uuids, ticket=5, number=1, lasts_ms=1000):
+    return Reservation(holder, uuids or ("t",), ticket, number, lasts_ms)
+
+
+def _young(*uuids, ticket=9, holder="young"):
+    return Claim((ticket, holder), frozenset(uuids or ("t",)))
+
+
+def _standing(handle):
+    return handle.parts.log.load().state.reserved
+
+
+# ---------------------------------------------------------------- whose turn it is
+
+
+def test_the_younger_waits_for_as_long_as_it_lasts(lake, turns):
+    one = _reserved("old")
+    assert turns.is_waited_for([one], _young()) is one
+    lake.clock.ahead_ms += 990
+    assert turns.is_waited_for([one], _young()) is one
+    lake.clock.ahead_ms += 20
+    assert turns.is_waited_for([one], _young()) is None
+    assert () == turns.standing([one])
+
+
+def test_the_older_does_not_wait(turns):
+    """Nor who has nothing to do with its tables; of two with one ticket the lesser id is older."""
+    one = _reserved("m")
+    assert turns.is_waited_for([one], _young(ticket=4)) is None
+    assert turns.is_waited_for([one], _young("another")) is None
+    assert turns.is_waited_for([one], _young(ticket=5, holder="a")) is None
+    assert turns.is_waited_for([one], _young(ticket=5, holder="z")) is one
+
+
+def test_what_has_cost_time_for_nothing_is_followed_by_a_pause(lake, turns):
+    """Of its tables, for as long; then it is somebody's turn again."""
+    dead, next_one = _reserved("dead"), _reserved("next", lasts_ms=60_000)
+    other = _reserved("other", "u", lasts_ms=60_000)
+    turns.standing([dead])
+    lake.clock.ahead_ms += 1010
+    assert turns.is_waited_for([dead, next_one], _young()) is None
+    assert turns.is_waited_for([other], _young("u")) is other
+    assert turns.are_paused(["u", "t"])
+    lake.clock.ahead_ms += 1010
+    assert turns.is_waited_for([next_one], _young()) is next_one
+    assert not turns.are_paused(["t"])
+
+
+def test_a_renewed_one_is_waited_for_anew(lake, turns):
+    turns.standing([_reserved("old")])
+    lake.clock.ahead_ms += 900
+    again = _reserved("old", number=2)
+    assert turns.is_waited_for([again], _young()) is again
+    lake.clock.ahead_ms += 900
+    assert turns.is_waited_for([again], _young()) is again
+
+
+def test_the_time_of_who_waits_itself_stands_still(lake, turns):
+    """It is behind an older one on a table of both."""
+    first, second = _reserved("a", ticket=1), _reserved("b", "t", "u", ticket=2)
+    turns.standing([first, second])
+    lake.clock.ahead_ms += 900
+    assert [first, second] == list(turns.standing([first, second]))
+    lake.clock.ahead_ms += 900  # the first one's is over
+    assert [second] == list(turns.standing([second]))
+    lake.clock.ahead_ms += 200
+    assert [] == list(turns.standing([second]))
+
+
+# ---------------------------------------------------------------- in the log
+
+
+def _lose(handle, other, read, written, after=None):
+    """Begin, read a table that somebody writes then, and lose at the commit."""
+    txn = handle.begin(after=after)
+    ids(txn.load_table(read))
+    txn.load_table(written).append(rows(7))
+    with other.begin() as faster:
+        faster.load_table(read).append(rows(8))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    return txn
+
+
+def test_the_second_try_reserves_what_the_first_has_touched(lake, handle, names):
+    """For half as long again as that took, with its age; its commit leaves it out."""
+    read, written = names
+    upper = handle.upper
+    lost = handle.begin()
+    ids(lost.load_table(read))
+    lost.load_table(written).append(rows(7))
+    lake.open().catalog().load_table(read).append(rows(8))
+    lake.clock.ahead_ms += 2000
+    with pytest.raises(txns.Conflict):
+        lost.commit()
+    assert () == _standing(handle)
+    again = handle.begin(after=lost)
+    (one,) = _standing(handle)
+    uuids = [str(handle.catalog().load_table(name).metadata.table_uuid) for name in names]
+    assert (again.txn_id, [uuids[1], uuids[0]]) == (one.txn_id, list(one.uuids))
+    assert (upper, 1) == (one.ticket, one.number)
+    assert 3000 <= one.lasts_ms < 9000
+    lake.open().catalog().load_table(read).append(rows(9))  # a blind append never waits
+    assert (one,) == _standing(handle)
+    handle.tidy()
+    assert (one,) == _standing(handle)
+    again = handle.begin(after=again)
+    (renewed,) = _standing(handle)
+    assert (again.txn_id, upper, 2) == (renewed.txn_id, renewed.ticket, renewed.number)
+    again.load_table(written).append(rows(7))
+    again.commit()
+    assert () == _standing(handle)
+
+
+def test_there_are_only_so_many(lake, handle, names):
+    lost = None
+    for _ in range(NUMBER_MAX + 2):
+        lost = _lose(handle, lake.open(), *names, after=lost)
+    handle.begin(after=lost)
+    assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
+
+
+def test_who_gives_up_takes_it_out(lake, handle, names):
+    read, _ = names
+    other = lake.open()
+
+    def loses(txn):
+        ids(txn.load_table(read))
+        txn.load_table(names[1]).append(rows(1))
+        other.catalog().load_table(read).append(rows(2))
+
+    with pytest.raises(txns.Conflict):
+        txns.run_transaction(handle, loses, max_attempts=3)
+    assert () == _standing(handle)
+
+
+def test_a_holder_that_has_died_is_waited_for_once(lake, handle, names):
+    """Who has waited leaves it out; who only appends has not waited."""
+    read, written = names
+    lost = _lose(handle, lake.open(), read, written)
+    lake.clock.ahead_ms += 2000
+    handle.begin(after=lost)  # and nothing more comes of it
+    (dead,) = _standing(handle)
+    other = lake.open()
+    other.catalog().load_table(read).append(rows(3))
+    assert (dead,) == _standing(handle)
+    lake.clock.slept_ms = 0
+    other.catalog().load_table(read).delete("id = 3")
+    assert dead.lasts_ms - 1500 <= lake.clock.slept_ms <= dead.lasts_ms
+    assert () == _standing(handle)
+    handle.begin(after=lost)
+    (_late,) = _standing(handle)
+    lake.clock.slept_ms = 0
+    other.catalog().load_table(read).delete("id = 1")  # there are no turns there for a while
+    assert lake.clock.slept_ms < 1000
+
+
+def test_who_was_overridden_reserves_nothing_for_a_while(lake, handle, names):
+    """Its try took longer than it had asked for."""
+    read, _ = names
+    lost = _lose(handle, lake.open(), *names)
+    late = handle.begin(after=lost)
+    lake.open().catalog().load_table(read).delete("id = 1")
+    assert () == _standing(handle)
+    again = handle.begin(after=late)
+    assert again.options.turn.reserved is None
+    assert late.options.turn.ticket == again.options.turn.ticket
+    assert () == _standing(handle)
+
+
+def test_a_long_transaction_beside_short_ones_commits(lake, names):
+    """It reads for a quarter of a second what is written all the time; three tries, if not slow."""
+    read, written = names
+    over = threading.Event()
+    committed = []
+    long_handle, short_handle = (
+        txns.open(lake.another_catalog(), clock=SystemClock()) for _ in range(2)
+    )
+
+    def write(txn):
+        txn.load_table(read).overwrite(rows(len(committed)))
+
+    def write_all_the_time():
+        while not over.is_set():
+            txns.run_transaction(short_handle, write, max_attempts=50)
+            committed.append(1)
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=write_all_the_time)
+    thread.start()
+    tries = []
+
+    def work(txn):
+        tries.append(1)
+        ids(txn.load_table(read))
+        time.sleep(0.25)
+        txn.load_table(written).append(rows(1))
+
+    try:
+        for _ in range(3):
+            txns.run_transaction(long_handle, work, max_attempts=8)
+    finally:
+        over.set()
+        thread.join()
+    assert 3 < len(tries) <= 3 * 5  # it has lost, so there is something that it beats
+    assert () == _standing(long_handle)
+    assert [1, 1, 1] == lake.plain_ids("shop.b")

@@ -1,0 +1,135 @@
+"""
+Whose turn it is: the younger wait for those who have lost, for a bounded time.
+
+Docs/spec.md 11.4. Nothing rests on it: whoever comes out of turn is validated like everybody.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns._log.reservation import LASTS_MS_MAX, RESERVATIONS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from txns._clock import Clock
+    from txns._log.reservation import Reservation
+
+
+_SEEN_MAX = 4 * RESERVATIONS_MAX
+_KEPT_MS = 4 * LASTS_MS_MAX
+"""For how long one is remembered that heads do not show any more: some threads are late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """
+    How somebody who appends an entry stands to reservations.
+
+    Attributes:
+        age: The own ticket and id; who has less is older.
+        uuids: Of the tables for which the turn of the older is waited for.
+        takes: What the entry reserves.
+        leaves: The ids of tries whose reservations it takes out.
+    """
+
+    age: tuple[int, str] = (0, "")
+    uuids: frozenset[str] = frozenset()
+    takes: Reservation | None = None
+    leaves: frozenset[str] = frozenset()
+
+    def reserved(self, before: Iterable[Reservation]) -> tuple[Reservation, ...]:
+        """Give what is reserved from its entry on."""
+        left = self.others(before)
+        if self.takes and len(left) < RESERVATIONS_MAX:
+            left.append(self.takes)
+        return tuple(left)
+
+    def others(self, reserved: Iterable[Reservation]) -> list[Reservation]:
+        """Give what is reserved for others."""
+        return [each for each in reserved if each.txn_id not in self.leaves]
+
+
+NO_CLAIM = Claim()
+"""Of who neither waits nor reserves."""
+
+
+class MustWait(Exception):
+    """It is an older one's turn: an attempt ends, and with it the locks that it has."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """For how long one reservation has been seen, up to when that is counted, in ms; and past."""
+
+    waited_ms: int
+    at_ms: int
+    over: bool = False
+
+
+class Turns:
+    """
+    What one process has seen of reservations. Threads may share it.
+
+    Invariant: nobody waits for what it has seen for as long as that lasts, but for the time in
+    which the one that reserved has to wait itself.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._paused: dict[str, int] = {}
+        """Until when nobody waits for a table, or reserves it, by its uuid, in ms."""
+        self._lock = threading.Lock()
+
+    def standing(self, reserved: Iterable[Reservation]) -> tuple[Reservation, ...]:
+        """Give those of a head's reservations whose time is not over, the oldest first."""
+        with self._lock:
+            return self._standing(reserved)
+
+    def _standing(self, reserved: Iterable[Reservation]) -> tuple[Reservation, ...]:
+        now_ms = self._clock.elapsed_ms()
+        if len(self._seen) > _SEEN_MAX:
+            self._seen = {key: it for key, it in self._seen.items() if it.at_ms + _KEPT_MS > now_ms}
+        standing: list[Reservation] = []
+        for each in sorted(reserved, key=lambda one: one.age):
+            known = self._seen.setdefault(each.key, _Seen(0, now_ms))
+            if not any(older.shares(frozenset(each.uuids)) for older in standing):
+                known.waited_ms += now_ms - known.at_ms
+            known.at_ms = now_ms
+            if known.waited_ms < each.lasts_ms:
+                standing.append(each)
+            elif not known.over:
+                known.over = True
+                self._pause(each.uuids, each.lasts_ms)
+        return tuple(standing)
+
+    def is_waited_for(self, reserved: Iterable[Reservation], claim: Claim) -> Reservation | None:
+        """Give the oldest one for whom somebody has to wait; None where it is his turn."""
+        with self._lock:
+            for each in self._standing(claim.others(reserved)):
+                shared = claim.uuids.intersection(each.uuids)
+                if each.age < claim.age and any(not self._is_paused(uuid) for uuid in shared):
+                    return each
+            return None
+
+    def pause(self, uuids: Iterable[str], lasts_ms: int) -> None:
+        """Let there be no turns on tables for a while, in ms: they have cost time for nothing."""
+        with self._lock:
+            self._pause(uuids, lasts_ms)
+
+    def are_paused(self, uuids: Iterable[str]) -> bool:
+        """Whether there are no turns on one of some tables for now."""
+        with self._lock:
+            return any(map(self._is_paused, uuids))
+
+    def _pause(self, uuids: Iterable[str], lasts_ms: int) -> None:
+        now_ms = self._clock.elapsed_ms()
+        self._paused = {uuid: until for uuid, until in self._paused.items() if until > now_ms}
+        self._paused.update(dict.fromkeys(uuids, now_ms + lasts_ms))
+
+    def _is_paused(self, uuid: str) -> bool:
+        return self._paused.get(uuid, 0) > self._clock.elapsed_ms()
