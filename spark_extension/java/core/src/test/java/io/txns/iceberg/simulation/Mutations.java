@@ -52,7 +52,7 @@ final class Mutations {
       "TableOperations whole(TableIdentifier, LoggedChange, Head)";
   private static final String APPLIED = "TableMark: long applied(TableMetadata)";
   private static final String RESTAGED =
-      "StagedTable restaged(CommitRequest, Head, StagedTable, Winner, Leftovers)";
+      "StagedTable restaged(CommitRequest, Head, StagedTable, Map, Leftovers)";
   private static final String SET_PROPERTIES =
       "TableMetadata.Builder: TableMetadata.Builder setProperties(Map)";
 
