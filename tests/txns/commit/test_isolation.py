@@ -303,12 +303,13 @@ def test_a_rehearsal(lake):
     attempts = []
 
     def add(txn):
-        attempts.append(lake.files())
+        # The second try has reserved the table, in a version of the log.
+        attempts.append({path for path in lake.files() if "/txns/commits/metadata/" not in path})
         txn.load_table(a).append(rows(4))
 
     txns.run_transaction(handle, add)
     assert attempts[0] == attempts[1]
-    assert before < attempts[0]
+    assert before < lake.files()
     assert [1, 2, 4] == lake.plain_ids(a)
     with pytest.raises(txns.InvalidUsage, match="rehearse_conflicts=`-1`"):
         lake.open(rehearse_conflicts=-1)

@@ -235,9 +235,9 @@ def test_what_nobody_commits_again(lake, catalog, deed):
     before = lake.files()
     append_to_log = handle.parts.loop.append
 
-    def unreachable(key, attempt, tables, proposed_ts):
+    def unreachable(*entry):
         catalog.down = True
-        return append_to_log(key, attempt, tables, proposed_ts)
+        return append_to_log(*entry)
 
     handle.parts.loop.append = unreachable
     with pytest.raises(ConnectionError):

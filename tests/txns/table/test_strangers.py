@@ -543,13 +543,13 @@ def test_an_adoption_on_a_table_that_was_written_since_is_refused(lake):
     lake.catalog.load_table(a).append(rows(50))
     append = loop.append
 
-    def raced(key, attempt, tables, proposed_ts):
+    def raced(*entry):
         # A writer that had the table open before the stranger came.
         with mock.patch.object(Registered, "writable", lambda loaded: loaded):
             writer = other.begin()
             writer.load_table(a).append(rows(3))
             writer.commit()
-        return append(key, attempt, tables, proposed_ts)
+        return append(*entry)
 
     with (
         mock.patch.object(loop, "append", raced),

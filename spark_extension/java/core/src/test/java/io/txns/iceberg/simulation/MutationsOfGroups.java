@@ -24,7 +24,7 @@ final class MutationsOfGroups {
               "members of a group are validated against each other, not the head alone (I9)",
               method(
                   DRAFTS,
-                  "Drafts of(List, Head, TableIdentifier, TxnClock)",
+                  "Drafts of(List, Head, TableIdentifier, TxnClock, Turns)",
                   (of, a) -> {
                     BEFORE.set((Head) a[1]);
                     return of.of(a);
