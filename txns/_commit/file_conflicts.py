@@ -46,10 +46,12 @@ class FileConflicts:
 
     Attributes:
         reads: What it read.
+        others: The ids of the transactions that are held against it.
         standing: Gives a table as that head has it.
     """
 
     reads: ReadSet
+    others: frozenset[str]
     standing: Standing
     _met: dict[str, dict[str | None, str]] = field(default_factory=dict)
     """By table and transaction, what of it has met which filter, in words."""
@@ -80,7 +82,9 @@ class FileConflicts:
             yield ANYBODY, "the table has another schema or partitioning now"
             return
         filters = [each.within(base) for each in filters]
-        yield from _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters)
+        found = _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters)
+        for author, words in found:  # a stranger's snapshot may say anything
+            yield author if author in self.others else ANYBODY, words
 
 
 def _of_snapshots(

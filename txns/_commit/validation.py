@@ -148,7 +148,9 @@ class Validation:
             Conflict: One does.
         """
         newer = self._timeline.above(state, request.read_ts)
-        files = FileConflicts(request.reads, partial(self._table_at, replace(head, state=state)))
+        others = frozenset(entry.txn_id for entry in newer)
+        standing = partial(self._table_at, replace(head, state=state))
+        files = FileConflicts(request.reads, others, standing)
         checker = ConflictChecker(
             request.key.txn_id,
             request.isolation,

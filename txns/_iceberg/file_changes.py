@@ -7,6 +7,7 @@ entry of a log, and removes files all the same. A manifest that both have is not
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
 
 
 class HistoryGap(Exception):
-    """What a table was is no ancestor of what it is, or no longer: nobody knows what changed."""
+    """What a table was is no ancestor of what it is, or its files are gone: nobody knows more."""
+
+
+@contextmanager
+def _gone_is_a_gap() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:  # expiry has taken them
+        raise HistoryGap from error
 
 
 @dataclass(slots=True)
@@ -74,7 +83,12 @@ class FileChanges:
 
 
 def between(io: FileIO, before: Snapshot | None, after: Snapshot | None) -> FileChanges:
-    """Give what two states of a table do not share; None is a table without a snapshot."""
+    """
+    Give what two states of a table do not share; None is a table without a snapshot.
+
+    Raises:
+        HistoryGap: Files of one are gone.
+    """
     return _difference(io, _manifests(io, before), _manifests(io, after))
 
 
@@ -85,7 +99,7 @@ def since(
     Give each snapshot of `main` that stands on another one, newest first, and what it changed.
 
     Raises:
-        HistoryGap: `main` does not stand on it.
+        HistoryGap: `main` does not stand on it, or files are gone; the changes raise it as well.
     """
     walk = snapshots.History(metadata).ancestors(snapshots.main_of(metadata))
     snapshot = next(walk, None)
@@ -121,13 +135,15 @@ _Manifests = dict[str, "ManifestFile"]
 
 
 def _manifests(io: FileIO, snapshot: Snapshot | None) -> _Manifests:
-    every = listed(io, snapshot.manifest_list) if snapshot else []
+    with _gone_is_a_gap():
+        every = listed(io, snapshot.manifest_list) if snapshot else []
     return {each.manifest_path: each for each in every}
 
 
 def _difference(io: FileIO, old: _Manifests, new: _Manifests) -> FileChanges:
-    was = _live(io, (old[path] for path in old.keys() - new.keys()))
-    now = _live(io, (new[path] for path in new.keys() - old.keys()))
+    with _gone_is_a_gap():
+        was = _live(io, (old[path] for path in old.keys() - new.keys()))
+        now = _live(io, (new[path] for path in new.keys() - old.keys()))
     found = FileChanges()
     for key in was.keys() | now.keys():
         before, after = was.get(key, []), now.get(key, [])

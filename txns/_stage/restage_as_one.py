@@ -67,8 +67,12 @@ def restage_as_one(
         Conflict: Somebody else has removed or marked rows of a file that it takes away, or the
             table has another schema or partitioning now.
     """
-    own = file_changes.between(staged.io, main_of(staged.base), main_of(staged.current))
-    unfit = _unfit(staged, own, newer)
+    own = file_changes.FileChanges()
+    try:
+        own = file_changes.between(staged.io, main_of(staged.base), main_of(staged.current))
+        unfit = _unfit(staged, own, newer)
+    except file_changes.HistoryGap:
+        unfit = "what it stood on has been expired", None
     if unfit is not None:
         reason, other = unfit
         raise Conflict(

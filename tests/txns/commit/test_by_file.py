@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, clear_manifest_cache
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
@@ -17,6 +17,7 @@ import txns
 from tests.pairs import delete_files
 from tests.pairs.pair import compact
 from tests.pairs.run import Tally, run
+from tests.txns.lake import rows
 from txns._admin.invariants import check_all
 from txns._stage.staged_table import StagedTable
 from txns._verify.statements import SCHEMA
@@ -333,6 +334,27 @@ def test_expired_snapshots_are_a_gap(lake, handle, days):
     gone = [each.snapshot_id for each in table.snapshots()[:-1]]
     assert base in gone
     table.maintenance.expire_snapshots().by_ids(gone).commit()
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_files_of_the_past_that_are_gone_are_a_gap(lake, handle, days, writes):
+    """Who has expired what a transaction stands on has taken its manifests, too."""
+    other = lake.table("other", [1])
+    txn = handle.begin(isolation="SERIALIZABLE")
+    table = txn.load_table(days)
+    if writes:
+        _delete(table, 1)
+    else:
+        table.scan("day = 1").to_arrow()
+        txn.load_table(other).append(rows(2))
+    lists = [lake.catalog.load_table(days).current_snapshot().manifest_list]
+    with handle.begin() as later:
+        later.load_table(days).append(_day(2, 51))
+    for path in lists:
+        lake.catalog.load_table(days).io.delete(path)
+    clear_manifest_cache()
     with pytest.raises(txns.Conflict):
         txn.commit()
 

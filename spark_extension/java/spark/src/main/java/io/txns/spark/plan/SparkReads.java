@@ -29,6 +29,11 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 public final class SparkReads {
 
   private static final Pattern AT_TIMESTAMP = Pattern.compile("at_timestamp_(\\d+)");
+
+  /** Names by which Iceberg reads the past; any other may be the table's own in other letters. */
+  private static final Pattern PAST =
+      Pattern.compile("snapshot_id_\\d+|tag_.*|at_timestamp_\\d+", Pattern.DOTALL);
+
   private static final long MICROS_PER_MS = 1000;
 
   private SparkReads() {}
@@ -125,7 +130,10 @@ public final class SparkReads {
     if (!(table instanceof SparkTable spark) || spark.branch() != null) {
       return false;
     }
-    boolean selected = spark.table() instanceof TxnTable ours && !isPlainName(ident, ours);
+    boolean selected =
+        spark.table() instanceof TxnTable ours
+            && !isPlainName(ident, ours)
+            && PAST.matcher(ident.name()).matches();
     if (asOf == null && !selected) {
       return false;
     }
