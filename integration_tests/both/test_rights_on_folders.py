@@ -110,7 +110,7 @@ class SparkPerson(Person):
             if outcome == "error":
                 assert self.sql("ROLLBACK")[1][0][0] in {"rolled back", "none"}
                 return outcome, found
-        state, *_, applied, _in_transaction, _apply = found[0]
+        state, *_, applied, _in_transaction, _apply, _reserved = found[0]
         assert state == "committed"
         return outcome, applied
 
