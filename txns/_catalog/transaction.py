@@ -359,7 +359,7 @@ class Transaction(TxnCatalog):
             reads=self.reads,
             by_file=self.options.conflicts == FILE,
             comment=self.comment,
-            ticket=self.options.turn.ticket,
+            turn=self.options.turn,
             leftovers=self._leftovers,
         )
 

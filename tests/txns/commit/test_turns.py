@@ -146,6 +146,39 @@ def test_there_are_only_so_many(lake, handle, names):
     assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
 
 
+def test_the_last_one_is_waited_for_by_nobody_once_its_transaction_has_committed(
+    lake, handle, names
+):
+    """Not by that one itself, in its tries after it."""
+    lost = None
+    for _ in range(NUMBER_MAX + 1):
+        lost = _lose(handle, lake.open(), *names, after=lost)
+    last = handle.begin(after=lost)
+    assert last.options.turn.reserved is None
+    last.load_table(names[0]).overwrite(rows(9))
+    lake.clock.slept_ms = 0
+    last.commit()
+    assert (0, ()) == (lake.clock.slept_ms, _standing(handle))
+
+
+def test_what_may_have_been_reserved_is_left_out(lake, handle, names, monkeypatch):
+    """The answer of its swap was lost, or its try has ended before another one."""
+    lost = _lose(handle, lake.open(), *names)
+    append = handle.parts.loop.append
+
+    def unheard(*args, **options):
+        append(*args, **options)
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(handle.parts.loop, "append", unheard)
+        unsure = handle.begin(after=lost)
+    assert [unsure.txn_id] == [each.txn_id for each in _standing(handle)]
+    unsure.rollback()
+    handle.give_up(unsure)
+    assert () == _standing(handle)
+
+
 def test_who_gives_up_takes_it_out(lake, handle, names):
     read, _ = names
     other = lake.open()
