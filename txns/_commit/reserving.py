@@ -38,19 +38,20 @@ class Reserver:
         self._turns = turns
         self._clock = clock
 
-    def again(self, before: Turn, uuids: Sequence[str], txn_id: str) -> Turn:
+    def again(self, before: Turn, took_ms: int, uuids: Sequence[str], txn_id: str) -> Turn:
         """
         Wait for those who are older, and reserve tables for the next try; give its turn.
 
         Args:
             before: That of the try that has lost.
+            took_ms: How long that took, without its waits for others.
             uuids: Of the tables at which it can lose again, those that count most first.
             txn_id: The id of the next one.
         """
         reserved, held = None, before.held
         with about(txn=txn_id):
             try:
-                reserved = self._reserved(before, _first(uuids, before), txn_id)
+                reserved = self._reserved(before, took_ms, _first(uuids, before), txn_id)
             except Exception:  # noqa: BLE001 -- the try goes on without it, and may say the same
                 _LOG.debug("nothing is reserved for the next try", exc_info=True)
                 held |= {txn_id}  # it may have landed all the same
@@ -59,8 +60,9 @@ class Reserver:
             held = frozenset({txn_id})
         return Turn(before.ticket, self._clock.elapsed_ms(), number, reserved, held)
 
-    def _reserved(self, before: Turn, uuids: Sequence[str], txn_id: str) -> Reservation | None:
-        took_ms = self._clock.elapsed_ms() - before.began_ms
+    def _reserved(
+        self, before: Turn, took_ms: int, uuids: Sequence[str], txn_id: str
+    ) -> Reservation | None:
         mine = before.reserved
         if not uuids or before.number >= NUMBER_MAX:
             return None
