@@ -101,10 +101,7 @@ class CarriedReservationsTest extends TwoTables {
   /** After the fifth there is none more, and nobody waits for the fifth. */
   @Test
   void theLastOneGoesWithTheRecordOfALaterTry() {
-    Transaction lost = null;
-    for (int tries = 0; tries <= Reservation.NUMBER_MAX; tries++) {
-      lost = lost(lost);
-    }
+    Transaction lost = afterTheLastOne();
     assertThat(reserved()).hasSize(1);
     Transaction last = handle.begin(BeginOptions.defaults(), lost, 120_000);
     assertThat(last.turn().reserved()).isNull();
@@ -115,10 +112,8 @@ class CarriedReservationsTest extends TwoTables {
 
   @Test
   void aLaterTryThatReservedNothingGivesUpWhatIsHeld() {
-    Transaction lost = null;
-    for (int tries = 0; tries <= Reservation.NUMBER_MAX; tries++) {
-      lost = lost(lost);
-    }
+    Transaction lost = afterTheLastOne();
+    assertThat(reserved()).hasSize(1);
     Transaction last = handle.begin(BeginOptions.defaults(), lost, 120_000);
     last.rollback();
     handle.giveUp(last);
@@ -169,6 +164,19 @@ class CarriedReservationsTest extends TwoTables {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  /** Each to an append, which does not wait. */
+  private Transaction afterTheLastOne() {
+    Transaction before = null;
+    for (int tries = 0; tries <= Reservation.NUMBER_MAX; tries++) {
+      Transaction lost = handle.begin(BeginOptions.defaults(), before, 60_000);
+      overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
+      append(ours.loadTable(id("shop.a")), 4);
+      assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
+      before = lost;
+    }
+    return before;
   }
 
   private Transaction lost(Transaction before) {
