@@ -96,7 +96,7 @@ class Handle:
         """
         clock = self._parts.clock
         own_id = txn_id or clock.new_txn_id()
-        turn = after and self._parts.reserver.again(*_lost(after), own_id)
+        turn = after and self._parts.reserver.again(*_lost(after, clock.elapsed_ms()), own_id)
         head = self._beginnings.head()
         if basis is not None and head.upper < basis:
             head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
@@ -448,7 +448,9 @@ class Handle:
         self.close()
 
 
-def _lost(txn: Transaction) -> tuple[Turn, list[str]]:
-    """Give the turn of a try that has lost, and the uuids of the tables at which it can again."""
+def _lost(txn: Transaction, now_ms: int) -> tuple[Turn, int, list[str]]:
+    """Give the turn of a try that has lost, what it took in ms, and where it can again."""
     all_reads = txn.isolation.validates_reads
-    return txn.options.turn, txn.reads.touched(all_reads=all_reads)
+    turn, attempts = txn.options.turn, txn.attempts
+    took_ms = (attempts.ended_ms or now_ms) - turn.began_ms - attempts.waited_ms
+    return turn, took_ms, txn.reads.touched(all_reads=all_reads)

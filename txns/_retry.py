@@ -81,6 +81,8 @@ def run_transaction(
             handle.give_up(txn)
             raise
         else:
+            if txn.state is State.ROLLED_BACK:  # by itself: no record takes out what is reserved
+                handle.give_up(txn)
             return result
     raise AssertionError
 

@@ -84,7 +84,7 @@ class Transaction(TxnCatalog):
             take_care=self._take_care if parts.config.register == "all" else None,
         )
         self._savepoints = Savepoints()
-        self._attempts = Attempts()
+        self.attempts = Attempts()
         self._leftovers = Leftovers()
 
     def _take_care(self, table: Identifier) -> Head:
@@ -297,8 +297,7 @@ class Transaction(TxnCatalog):
         Raises:
             Conflict: Definitely not committed; run the transaction again.
             CommitStateUnknown: Ask with `begin(txn_id=...)`.
-            Exception: Of the catalog or the storage: what was staged stays, commit again or roll
-                back.
+            Exception: Of the catalog or the storage: what was staged stays.
         """
         committed = self.commit_at()
         if self._parts.in_force(self._parts.log.newest).apply == INLINE:
@@ -319,14 +318,14 @@ class Transaction(TxnCatalog):
         Raises:
             Conflict: Definitely not committed; run the transaction again.
             CommitStateUnknown: Ask with `begin(txn_id=...)`.
-            Exception: Of the catalog or the storage: what was staged stays, commit again or roll
-                back.
+            Exception: As for `commit`.
         """
         with self._lock, about(txn=self.txn_id):
             if self.committed is not None:
                 if self.state is State.ACTIVE:  # under its id somebody else has, before it began
                     self._write_set.discard()
                 self.state = State.COMMITTED
+                self._parts.reserver.give_up(self.options.turn)
                 return self.committed
             self._check_active()
             if not self._write_set.writes():
@@ -334,6 +333,7 @@ class Transaction(TxnCatalog):
                 self._write_set.delete_passing()
                 self._parts.committer.metrics.count(Count.COMMITTED)
                 self.committed = Committed.of_nothing(self.txn_id, self.read_ts)
+                self._parts.reserver.give_up(self.options.turn)
                 return self.committed
             self.state = State.UNKNOWN  # until the answer is here: an interrupt deletes nothing
             entry = self._append(ts)
@@ -343,10 +343,9 @@ class Transaction(TxnCatalog):
             return self.committed
 
     def _key(self, ts: int | None = None) -> Key:
-        options = self.options
-        since_ts = self._at.upper if options.fresh_id else options.read_ts
-        origin = Origin.FRESH if options.fresh_id else Origin.CALLERS
-        return Key(options.txn_id, since_ts, origin, ts, self._attempts)
+        since_ts = self._at.upper if self.options.fresh_id else self.read_ts
+        origin = Origin.FRESH if self.options.fresh_id else Origin.CALLERS
+        return Key(self.txn_id, since_ts, origin, ts, self.attempts)
 
     def _request(self, ts: int | None = None) -> CommitRequest:
         return CommitRequest(
@@ -359,18 +358,18 @@ class Transaction(TxnCatalog):
             reads=self.reads,
             by_file=self.options.conflicts == FILE,
             comment=self.comment,
-            ticket=self.options.turn.ticket,
+            turn=self.options.turn,
             leftovers=self._leftovers,
         )
 
     def _undecided(self) -> CommitRequest | None:
         """Give what it would commit, where it may still: an attempt of its own may land."""
         over = self.state is not State.ACTIVE or self.committed is not None
-        return None if over or self._attempts.stood_on is not None else self._request()
+        return None if over or self.attempts.stood_on is not None else self._request()
 
     def _append(self, ts: int | None) -> Entry:
         try:
-            if self._attempts.stood_on is None:  # or an earlier one might commit all the same
+            if self.attempts.stood_on is None:  # or an earlier one might commit all the same
                 self._parts.rehearsal.lose(self.txn_id)
             return self._parts.committer.commit(self._request(ts))
         except CommitStateUnknown:
@@ -379,9 +378,12 @@ class Transaction(TxnCatalog):
             if not is_final(error):
                 self.state = State.ACTIVE  # no outcome: what was staged stays
                 raise
-            self.state = State.ROLLED_BACK
-            self._write_set.discard()
+            self._lost()
             raise
+
+    def _lost(self) -> None:
+        self.state, self.attempts.ended_ms = State.ROLLED_BACK, self._parts.clock.elapsed_ms()
+        self._write_set.discard()
 
     def rollback(self) -> None:
         """
@@ -392,15 +394,14 @@ class Transaction(TxnCatalog):
             CommitStateUnknown: It may have committed, or may still: nothing is undone or deleted.
         """
         with self._lock, about(txn=self.txn_id, phase=Phase.STAGE):
-            if self.state is State.ACTIVE and self._attempts.stood_on is not None:
+            if self.state is State.ACTIVE and self.attempts.stood_on is not None:
                 self._settle_refused()
             if self.state is State.UNKNOWN:
                 raise CommitStateUnknown(self.txn_id)
             if self.state is not State.ACTIVE:
                 return
             self._leftovers.remove(self._parts.log, None)
-            self.state = State.ROLLED_BACK
-            self._write_set.discard()
+            self._lost()
 
     def rollback_after(self, error: BaseException) -> None:
         """Undo everything because of an error; an interrupt is not hidden, see `rollback`."""
@@ -427,7 +428,7 @@ class Transaction(TxnCatalog):
                 "the transaction has committed, although the catalog refused it: there is nothing"
                 f" to roll back; txn=`{self.txn_id}` commit_ts=`{entry.commit_ts}`",
             )
-        if self._attempts.stood_on is not None:
+        if self.attempts.stood_on is not None:
             self.state = State.UNKNOWN
 
     def savepoint(self, name: str) -> None:
@@ -484,7 +485,7 @@ class Transaction(TxnCatalog):
     def _check_unattempted(self) -> None:
         """Refuse what would change it while a refused commit may still land as it was."""
         self._check_active()
-        if self._attempts.stood_on is not None:
+        if self.attempts.stood_on is not None:
             raise InvalidUsage(
                 "25000",
                 "a refused commit of the transaction may still land: commit it again, or roll it"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from txns._commit.leftovers import Leftovers
-from txns._commit.turns import NO_CLAIM, Claim
+from txns._commit.turns import Claim
 from txns._log.entry import Isolation, Kind
 from txns._stage.read_set import ReadSet
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from txns._commit.group import Key
     from txns._identifier import Identifier
+    from txns._log.reservation import Turn
     from txns._log.state import LogState
     from txns._stage.staged_table import StagedTable
 
@@ -36,7 +37,7 @@ class CommitRequest:
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
         judge: Raises what forbids it as of a state that it is validated against.
-        ticket: The upper in ms that its first try began with; None for `read_ts`.
+        turn: How old it is; None for as old as `read_ts`.
         leftovers: Of its attempts; whoever may commit again hands them on.
     """
 
@@ -51,16 +52,22 @@ class CommitRequest:
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
     judge: Callable[[LogState], object] | None = None
-    ticket: int | None = None
+    turn: Turn | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
 
     @property
     def claim(self) -> Claim:
-        """For whom it waits: nobody where it is no transaction, or a blind append."""
+        """For whom it waits: nobody where it is no transaction, or a blind append, or has its time.
+
+        What its tries before have reserved it takes out; its own is out with its entry, which an
+        abort is not.
+        """
         writes = self.writes.values()
         appends = all(staged.append_only and not staged.create for staged in writes)
-        if self.kind is not Kind.COMMIT or (appends and self.reads.is_blind):
-            return NO_CLAIM
-        ticket = self.read_ts if self.ticket is None else self.ticket
+        leaves = self.turn.held - {self.key.txn_id} if self.turn else frozenset()
+        none = self.kind is not Kind.COMMIT or (appends and self.reads.is_blind)
+        if none or self.key.commit_ts is not None:  # whose time would go by
+            return Claim(leaves=leaves)
+        ticket = self.turn.ticket if self.turn else self.read_ts
         uuids = frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create)
-        return Claim((ticket, self.key.txn_id), uuids)
+        return Claim((ticket, self.key.txn_id), uuids, leaves=leaves)

@@ -43,9 +43,13 @@ class Attempts:
     Attributes:
         stood_on: The head that attempts stood on which may still land, or have; None where none
             may.
+        waited_ms: For how long they have waited for others.
+        ended_ms: When what they append was undone, by a clock that only grows; None before.
     """
 
     stood_on: Head | None = None
+    waited_ms: int = 0
+    ended_ms: int | None = None
     _stood_on_before: Head | None = None
 
     def trying(self, head: Head) -> None:

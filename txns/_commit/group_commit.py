@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import CommitLog
     from txns._log.entry import Entry
     from txns._log.head import Head
+    from txns._log.reservation import Reservation
     from txns._log.timeline import Timeline
 
 _LOG = logger(__name__)
@@ -49,7 +50,8 @@ MAX_MS = 30_000
 BACK_OFF_MAX_MS = 5
 """After a race that was lost."""
 _LOOK_MS = 20
-"""After which who waits for his turn looks at the head again."""
+"""After which who waits for his turn looks at the head again, at first."""
+_LOOK_MAX_MS = 1_000
 FAILED_MAX_MS = 2_000
 """After attempts that catalog or storage failed; the first time it is 10 ms, then twice as long."""
 
@@ -115,7 +117,7 @@ class CommitLoop:
             proposed_ts = self._clock.now_ms()  # as those who wait in the queue do
         member = self._appended(Member(key, attempt, tuple(tables), proposed_ts, claim))
         if isinstance(member.failure, MustWait):
-            self.wait(claim)
+            key.attempts.waited_ms += self.wait(claim)
             claim = replace(claim, uuids=frozenset())  # who comes now is not waited for
             member = self._appended(Member(key, attempt, member.tables, claim=claim))
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
@@ -125,13 +127,31 @@ class CommitLoop:
         assert member.entry is not None
         return member.entry
 
-    def wait(self, claim: Claim) -> None:
-        """Wait until it is somebody's turn, without any lock, for two minutes at most."""
-        ends_ms = self._clock.elapsed_ms() + LASTS_MS_MAX
-        while self._turns.is_waited_for(self._log.load().state.reserved, claim):
-            if self._clock.elapsed_ms() >= ends_ms:
-                return
-            self._clock.sleep(_LOOK_MS)
+    def wait(self, claim: Claim) -> int:
+        """
+        Wait until it is somebody's turn, without any lock, for two minutes at most.
+
+        Returns:
+            For how long, in ms.
+        """
+        began_ms, waited_ms = self._clock.elapsed_ms(), 0
+        while waited_ms < LASTS_MS_MAX and (one := self._is_waited_for(claim)):
+            look_ms = max(_LOOK_MS, min(waited_ms // 4, one.lasts_ms // 20, _LOOK_MAX_MS))
+            self._clock.sleep(look_ms - look_ms // 4)
+            self._clock.back_off(look_ms // 4)  # or all who wait would look at once
+            waited_ms = self._clock.elapsed_ms() - began_ms
+        return waited_ms
+
+    def _is_waited_for(self, claim: Claim) -> Reservation | None:
+        """Look at the log, or at what was last seen of it where that fails for now."""
+        try:
+            head = self._log.load()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            _LOG.debug("the log cannot be asked whose turn it is, trying again", exc_info=True)
+            head = self._log.newest
+        return self._turns.is_waited_for(head.state.reserved, claim)
 
     def _appended(self, member: Member) -> Member:
         self._group.run(member, self._lead)

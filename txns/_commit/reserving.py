@@ -38,36 +38,37 @@ class Reserver:
         self._turns = turns
         self._clock = clock
 
-    def again(self, before: Turn, uuids: Sequence[str], txn_id: str) -> Turn:
+    def again(self, before: Turn, took_ms: int, uuids: Sequence[str], txn_id: str) -> Turn:
         """
         Wait for those who are older, and reserve tables for the next try; give its turn.
 
         Args:
             before: That of the try that has lost.
+            took_ms: How long that took, without its waits for others.
             uuids: Of the tables at which it can lose again, those that count most first.
             txn_id: The id of the next one.
         """
-        reserved = None
+        reserved, held = None, before.held
         with about(txn=txn_id):
             try:
-                reserved = self._reserved(before, _first(uuids, before), txn_id)
+                reserved = self._reserved(before, took_ms, _first(uuids, before), txn_id)
             except Exception:  # noqa: BLE001 -- the try goes on without it, and may say the same
                 _LOG.debug("nothing is reserved for the next try", exc_info=True)
-        return Turn(
-            before.ticket,
-            self._clock.elapsed_ms(),
-            reserved.number if reserved else before.number,
-            reserved,
-        )
+                held |= {txn_id}  # it may have landed all the same
+        number = reserved.number if reserved else before.number
+        if reserved:
+            held = frozenset({txn_id})
+        return Turn(before.ticket, self._clock.elapsed_ms(), number, reserved, held)
 
-    def _reserved(self, before: Turn, uuids: Sequence[str], txn_id: str) -> Reservation | None:
-        took_ms = self._clock.elapsed_ms() - before.began_ms
+    def _reserved(
+        self, before: Turn, took_ms: int, uuids: Sequence[str], txn_id: str
+    ) -> Reservation | None:
         mine = before.reserved
         if not uuids or before.number >= NUMBER_MAX:
             return None
         if mine and mine not in self._log.load().state.reserved:
             self._turns.pause(mine.uuids, mine.lasts_ms)  # it was too slow for somebody
-        leaves = frozenset({txn_id, mine.txn_id if mine else txn_id})
+        leaves = before.held | {txn_id}
         self._loop.wait(Claim((before.ticket, txn_id), frozenset(uuids), leaves=leaves))
         if self._turns.are_paused(uuids):
             return None
@@ -82,14 +83,14 @@ class Reserver:
         return wanted if wanted in entry.reserved else None
 
     def give_up(self, turn: Turn) -> None:
-        """Take out what was reserved for a try, after which there is none: nobody has to wait."""
-        mine = turn.reserved
-        if mine is None:
+        """Take out what was reserved for tries, after which there is none: nobody has to wait."""
+        if not turn.held:
             return
-        with about(txn=mine.txn_id):
+        with about(txn=max(turn.held)):
             try:
-                if mine in self._log.load().state.reserved:
-                    self._append(Claim(leaves=frozenset({mine.txn_id})))
+                reserved = self._log.load().state.reserved
+                if any(each.txn_id in turn.held for each in reserved):
+                    self._append(Claim(leaves=turn.held))
             except Exception:  # noqa: BLE001 -- others wait for as long as it lasts
                 _LOG.debug("what was reserved stays", exc_info=True)
 

@@ -68,12 +68,14 @@ class Turn:
         began_ms: When this one began, by a clock that only grows.
         number: How often its tries have reserved.
         reserved: For this try; None where nothing is.
+        held: The ids of its tries whose reservations may still stand.
     """
 
     ticket: int
     began_ms: int
     number: int = 0
     reserved: Reservation | None = None
+    held: frozenset[str] = frozenset()
 
 
 def dumped(reserved: tuple[Reservation, ...]) -> str:

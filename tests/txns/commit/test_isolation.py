@@ -321,7 +321,7 @@ def test_a_rehearsal_leaves_what_may_have_committed(lake):
     handle = lake.open(rehearse_conflicts=1)
     txn = handle.begin()
     txn.load_table(a).append(rows(2))
-    txn._attempts.trying(handle.parts.log.load())
+    txn.attempts.trying(handle.parts.log.load())
     txn.commit()
     assert [1, 2] == lake.plain_ids(a)
 

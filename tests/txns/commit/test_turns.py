@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -96,10 +97,11 @@ def test_the_time_of_who_waits_itself_stands_still(lake, turns):
 # ---------------------------------------------------------------- in the log
 
 
-def _lose(handle, other, read, written, after=None):
+def _lose(handle, other, read, written, after=None, *, took_ms=0):
     """Begin, read a table that somebody writes then, and lose at the commit."""
     txn = handle.begin(after=after)
     ids(txn.load_table(read))
+    handle.parts.clock.ahead_ms += took_ms
     txn.load_table(written).append(rows(7))
     with other.begin() as faster:
         faster.load_table(read).append(rows(8))
@@ -146,6 +148,106 @@ def test_there_are_only_so_many(lake, handle, names):
     assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
 
 
+def test_the_last_one_is_waited_for_by_nobody_once_its_transaction_has_committed(
+    lake, handle, names
+):
+    """Not by that one itself, in its tries after it."""
+    lost = None
+    for _ in range(NUMBER_MAX + 1):
+        lost = _lose(handle, lake.open(), *names, after=lost)
+    last = handle.begin(after=lost)
+    assert last.options.turn.reserved is None
+    last.load_table(names[0]).overwrite(rows(9))
+    lake.clock.slept_ms = 0
+    last.commit()
+    assert (0, ()) == (lake.clock.slept_ms, _standing(handle))
+
+
+def test_what_may_have_been_reserved_is_left_out(lake, handle, names, monkeypatch):
+    """The answer of its swap was lost, or its try has ended before another one."""
+    lost = _lose(handle, lake.open(), *names)
+    append = handle.parts.loop.append
+
+    def unheard(*args, **options):
+        append(*args, **options)
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(handle.parts.loop, "append", unheard)
+        unsure = handle.begin(after=lost)
+    assert [unsure.txn_id] == [each.txn_id for each in _standing(handle)]
+    unsure.rollback()
+    handle.give_up(unsure)
+    assert () == _standing(handle)
+
+
+@pytest.mark.parametrize("ends", [lambda _txn: None, lambda txn: txn.rollback()])
+def test_a_try_that_ends_well_without_a_record_gives_it_up(lake, handle, names, ends):
+    other, tries = lake.open(), []
+
+    def work(txn):
+        tries.append(txn)
+        if len(tries) > 1:
+            assert len(_standing(handle)) == 1
+            return ends(txn)
+        ids(txn.load_table(names[0]))
+        txn.load_table(names[1]).append(rows(1))
+        return other.catalog().load_table(names[0]).append(rows(2))
+
+    txns.run_transaction(handle, work)
+    assert () == _standing(handle)
+
+
+def test_what_it_has_waited_counts_for_nothing(lake, handle, names):
+    """Neither for others before its swap, nor between its tries: it would ask for ever more."""
+    old = _lose(handle, lake.open(), *names, took_ms=20_000)
+    handle.begin(after=old)  # and nothing more comes of it
+    (dead,) = _standing(handle)
+    other = lake.open()
+    young = other.begin()
+    ids(young.load_table(names[0]))
+    young.load_table(names[1]).overwrite(rows(3))
+    handle.catalog().load_table(names[0]).append(rows(4))
+    with pytest.raises(txns.Conflict):
+        young.commit()
+    assert lake.clock.slept_ms >= 20_000
+    lake.clock.ahead_ms += 2 * dead.lasts_ms
+    other.begin(after=young)
+    (asked,) = [each for each in _standing(handle) if each != dead]
+    assert asked.lasts_ms < 15_000
+
+
+def test_who_waits_long_looks_less_often(lake, handle, names, monkeypatch):
+    """And goes on where the log cannot be asked for once."""
+    lost = _lose(handle, lake.open(), *names, took_ms=40_000)
+    handle.begin(after=lost)
+    other, looks = lake.open(), []
+    load = other.parts.log.load
+
+    def counted(*args):
+        looks.append(1)
+        if len(looks) % 10 == 0:
+            raise OSError("for now")
+        return load(*args)
+
+    claim = Claim((sys.maxsize, "young"), frozenset(_standing(handle)[0].uuids))
+    load()
+    monkeypatch.setattr(other.parts.log, "load", counted)
+    assert other.parts.loop.wait(claim) >= 55_000
+    assert 20 < len(looks) < 200
+
+
+def test_who_has_chosen_his_time_does_not_wait(lake, handle, names):
+    lost = _lose(handle, lake.open(), *names, took_ms=2000)
+    handle.begin(after=lost)
+    other = lake.open()
+    timed = other.begin()
+    timed.load_table(names[0]).overwrite(rows(5))
+    lake.clock.slept_ms = 0
+    timed.commit_at(other.upper + 1000)
+    assert lake.clock.slept_ms < 1000
+
+
 def test_who_gives_up_takes_it_out(lake, handle, names):
     read, _ = names
     other = lake.open()
@@ -163,8 +265,7 @@ def test_who_gives_up_takes_it_out(lake, handle, names):
 def test_a_holder_that_has_died_is_waited_for_once(lake, handle, names):
     """Who has waited leaves it out; who only appends has not waited."""
     read, written = names
-    lost = _lose(handle, lake.open(), read, written)
-    lake.clock.ahead_ms += 2000
+    lost = _lose(handle, lake.open(), read, written, took_ms=2000)
     handle.begin(after=lost)  # and nothing more comes of it
     (dead,) = _standing(handle)
     other = lake.open()
@@ -172,7 +273,7 @@ def test_a_holder_that_has_died_is_waited_for_once(lake, handle, names):
     assert (dead,) == _standing(handle)
     lake.clock.slept_ms = 0
     other.catalog().load_table(read).delete("id = 3")
-    assert dead.lasts_ms - 1500 <= lake.clock.slept_ms <= dead.lasts_ms
+    assert dead.lasts_ms - 1500 <= lake.clock.slept_ms <= 1.5 * dead.lasts_ms
     assert () == _standing(handle)
     handle.begin(after=lost)
     (_late,) = _standing(handle)

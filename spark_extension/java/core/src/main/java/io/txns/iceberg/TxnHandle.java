@@ -148,10 +148,13 @@ public final class TxnHandle implements Closeable {
    */
   public Transaction begin(BeginOptions options, Transaction lost, long tookMs) {
     String id = options.id() == null ? clock().newTxnId() : options.id();
-    Turn turn =
-        lost == null ? null : services.reserver().again(lost.turn(), tookMs, lost.lostAt(), id);
+    Turn turn = lost == null ? null : again(lost, tookMs - lost.waitedMs(), id);
     Transaction begun = begun(options, id);
     return turn == null ? begun : begun.inTurn(turn);
+  }
+
+  private Turn again(Transaction lost, long tookMs, String id) {
+    return services.reserver().again(lost.turn(), tookMs, lost.lostAt(), id);
   }
 
   /** Take back what was reserved for a transaction that has lost, and is not tried again. */

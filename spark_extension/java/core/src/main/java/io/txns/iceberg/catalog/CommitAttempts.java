@@ -8,6 +8,7 @@ import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.StagedTable;
@@ -44,7 +45,7 @@ final class CommitAttempts {
 
   /** Commit what is staged; see {@link Committer#commit}. */
   Committed commit(
-      Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment, long ticket) {
+      Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment, Turn turn) {
     return committer.commit(
         new CommitRequest(
             EntryKind.COMMIT,
@@ -59,7 +60,7 @@ final class CommitAttempts {
             Map.of(),
             leftovers,
             CommitRequest.ALLOWED,
-            ticket));
+            turn));
   }
 
   private CommitGroup.Key key() {
@@ -68,6 +69,11 @@ final class CommitAttempts {
         begun.hasFreshId() ? writeSet.head().upper() : writeSet.readTs(),
         begun.hasFreshId() ? CommitGroup.Origin.FRESH : CommitGroup.Origin.CALLERS,
         known);
+  }
+
+  /** For how long it has waited for others, in ms. */
+  long waitedMs() {
+    return known.waitedMs();
   }
 
   /** Whether one that was refused can still commit, as far as is known. */

@@ -96,6 +96,11 @@ public final class Transaction {
     return this;
   }
 
+  /** For how long its commit has waited for others, in ms. */
+  public long waitedMs() {
+    return attempts.waitedMs();
+  }
+
   /** The uuids of the tables at which it can lose again, once it is undone. */
   public List<String> lostAt() {
     return lostAt;
@@ -284,7 +289,7 @@ public final class Transaction {
 
   private Committed append(Map<TableIdentifier, StagedTable> changes) {
     try {
-      return attempts.commit(changes, isolation, comment, turn.ticket());
+      return attempts.commit(changes, isolation, comment, turn);
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         leave(); // it may have committed: nothing that it wrote is deleted

@@ -127,6 +127,17 @@ public class CommitGroup {
     private Head stoodOn;
     private Head stoodOnBefore;
     private RuntimeException cause;
+    private long waitedMs;
+
+    /** For how long they have waited for others, in ms. */
+    public long waitedMs() {
+      return waitedMs;
+    }
+
+    /** They have waited for others once more. */
+    void waited(long forMs) {
+      waitedMs += forMs;
+    }
 
     /** The head that attempts stood on which may still land; null where none may. */
     Head stoodOn() {
@@ -452,7 +463,7 @@ public class CommitGroup {
     }
   }
 
-  private static TxnException cancelled() {
+  static TxnException cancelled() {
     return TxnException.invalidUsage(
         "57014", "cancelled while it waited to commit: nothing has been committed");
   }

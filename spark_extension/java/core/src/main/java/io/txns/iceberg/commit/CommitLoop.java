@@ -48,8 +48,10 @@ public final class CommitLoop {
    */
   private static final long FAILED_MAX_MS = 2_000;
 
-  /** After which who waits for his turn looks at the head again, at most. */
-  private static final long LOOK_MAX_MS = 40;
+  /** After which who waits for his turn looks at the head again, at first. */
+  private static final long LOOK_MS = 40;
+
+  private static final long LOOK_MAX_MS = 1_000;
 
   private final CommitLog log;
   private final Timeline timeline;
@@ -119,7 +121,7 @@ public final class CommitLoop {
         appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, claim));
     Turns.Claim rest = claim.withoutWaiting();
     if (member.mustWait()) {
-      await(claim); // who comes after that is not waited for
+      key.attempts().waited(await(claim)); // who comes after that is not waited for
       member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
     }
     if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
@@ -135,15 +137,41 @@ public final class CommitLoop {
     return turns;
   }
 
-  /** Waits until it is somebody's turn, without any lock, for two minutes at most. */
-  void await(Turns.Claim claim) {
-    long endsMs = clock.elapsedMs() + Reservation.LASTS_MS_MAX;
-    while (turns.isWaitedFor(log.load().state().reserved(), claim).isPresent()) {
-      if (clock.elapsedMs() >= endsMs || Thread.currentThread().isInterrupted()) {
-        return;
+  /**
+   * Waits until it is somebody's turn, without any lock, for two minutes at most.
+   *
+   * @return for how long, in ms
+   * @throws TxnException 57014 where it is cancelled
+   */
+  long await(Turns.Claim claim) {
+    long beganMs = clock.elapsedMs();
+    long waitedMs = 0;
+    Optional<Reservation> older = isWaitedFor(claim);
+    while (older.isPresent() && waitedMs < Reservation.LASTS_MS_MAX) {
+      long mostMs = Math.min(older.get().lastsMs() / 20, LOOK_MAX_MS);
+      clock.backOff(Math.max(LOOK_MS, Math.min(waitedMs / 4, mostMs)));
+      if (Thread.currentThread().isInterrupted()) {
+        throw CommitGroup.cancelled();
       }
-      clock.backOff(LOOK_MAX_MS);
+      waitedMs = clock.elapsedMs() - beganMs;
+      older = isWaitedFor(claim);
     }
+    return waitedMs;
+  }
+
+  /** Looks at the log, or at what was last seen of it where that fails for now. */
+  private Optional<Reservation> isWaitedFor(Turns.Claim claim) {
+    Head head;
+    try {
+      head = log.load();
+    } catch (RuntimeException e) {
+      if (e instanceof TxnException || Refusal.is(e) || Thread.currentThread().isInterrupted()) {
+        throw e;
+      }
+      LOG.debug("the log cannot be asked whose turn it is, trying again", e);
+      head = log.newest();
+    }
+    return turns.isWaitedFor(head.state().reserved(), claim);
   }
 
   private CommitGroup.Member appended(CommitGroup group, CommitGroup.Member member) {

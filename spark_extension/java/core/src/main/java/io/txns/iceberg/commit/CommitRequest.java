@@ -33,7 +33,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param marks summary keys and values for the data tables' snapshots
  * @param leftovers of its attempts; whoever may commit again hands them on
  * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
- * @param ticket the upper that its first try began with, in ms
+ * @param turn how old it is, with the tries before it
  */
 public record CommitRequest(
     EntryKind kind,
@@ -48,11 +48,11 @@ public record CommitRequest(
     Map<String, String> marks,
     Leftovers leftovers,
     Consumer<LogState> judge,
-    long ticket) {
+    Turn turn) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
 
-  /** What has no tries: its ticket is what it was read at. */
+  /** What has no tries: it is as old as what it was read at. */
   public CommitRequest(
       EntryKind kind,
       CommitGroup.Key key,
@@ -67,8 +67,19 @@ public record CommitRequest(
       Leftovers leftovers,
       Consumer<LogState> judge) {
     this(
-        kind, key, readTs, bornMs, isolation, comment, reads, byFile, writes, marks, leftovers,
-        judge, readTs);
+        kind,
+        key,
+        readTs,
+        bornMs,
+        isolation,
+        comment,
+        reads,
+        byFile,
+        writes,
+        marks,
+        leftovers,
+        judge,
+        Turn.first(readTs));
   }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
@@ -76,18 +87,23 @@ public record CommitRequest(
     return ChangeBuilder.build(staged, key.txnId(), commitTs, marks);
   }
 
-  /** For whom it waits: for nobody where it is no transaction, or a blind append. */
+  /**
+   * For whom it waits: for nobody where it is no transaction, or a blind append. What its tries
+   * before have reserved it takes out; its own is out with its entry, which an abort is not.
+   */
   Turns.Claim claim() {
+    Set<String> leaves =
+        turn.held().stream().filter(id -> !id.equals(key.txnId())).collect(Collectors.toSet());
     boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
     if (kind != EntryKind.COMMIT || (appends && reads.isBlind())) {
-      return Turns.Claim.NONE;
+      return Turns.Claim.leaving(leaves);
     }
     Set<String> uuids =
         writes.values().stream()
             .filter(one -> !one.isCreate())
             .map(one -> TableNames.uuid(one.base()))
             .collect(Collectors.toSet());
-    return new Turns.Claim(ticket, key.txnId(), uuids, null, Set.of());
+    return new Turns.Claim(turn.ticket(), key.txnId(), uuids, null, leaves);
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

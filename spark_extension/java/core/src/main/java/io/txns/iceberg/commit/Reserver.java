@@ -33,19 +33,21 @@ public final class Reserver {
    * Wait for those who are older, and reserve tables for the next try; gives its turn.
    *
    * @param before that of the try that has lost
-   * @param tookMs how long it took, in ms
+   * @param tookMs how long it took, without its waits for others, in ms
    * @param uuids of the tables at which it can lose again, those that count most first
    * @param txnId the id of the next one
    */
   public Turn again(Turn before, long tookMs, List<String> uuids, String txnId) {
     Reservation reserved = null;
+    Set<String> held = before.held();
     try {
       reserved = reserved(before, tookMs, first(uuids, before), txnId);
     } catch (RuntimeException e) {
       LOG.debug(LogFields.of(txnId), "nothing is reserved for the next try", e);
+      held = and(held, txnId); // it may have landed all the same
     }
     int number = reserved == null ? before.number() : reserved.number();
-    return new Turn(before.ticket(), number, reserved);
+    return new Turn(before.ticket(), number, reserved, reserved == null ? held : Set.of(txnId));
   }
 
   private Reservation reserved(Turn before, long tookMs, List<String> uuids, String txnId) {
@@ -56,8 +58,7 @@ public final class Reserver {
     if (mine != null && !log.load().state().reserved().contains(mine)) {
       loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
     }
-    Set<String> leaves = new LinkedHashSet<>(Set.of(mine == null ? txnId : mine.txnId()));
-    leaves.add(txnId);
+    Set<String> leaves = and(before.held(), txnId);
     loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), null, leaves));
     if (loop.turns().arePaused(uuids)) {
       return null;
@@ -69,18 +70,26 @@ public final class Reserver {
     return entry.reserved().contains(wanted) ? wanted : null;
   }
 
-  /** Take out what was reserved for a try, after which there is none: nobody has to wait. */
+  private static Set<String> and(Set<String> held, String txnId) {
+    Set<String> all = new LinkedHashSet<>(held);
+    all.add(txnId);
+    return all;
+  }
+
+  /** Take out what was reserved for tries, after which there is none: nobody has to wait. */
   public void giveUp(Turn turn) {
-    Reservation mine = turn.reserved();
-    if (mine == null) {
+    Set<String> held = turn.held();
+    if (held.isEmpty()) {
       return;
     }
     try {
-      if (log.load().state().reserved().contains(mine)) {
-        append(new Turns.Claim(0, "", Set.of(), null, Set.of(mine.txnId())));
+      boolean stands =
+          log.load().state().reserved().stream().anyMatch(each -> held.contains(each.txnId()));
+      if (stands) {
+        append(Turns.Claim.leaving(held));
       }
     } catch (RuntimeException e) {
-      LOG.debug(LogFields.of(mine.txnId()), "what was reserved stays", e);
+      LOG.debug(LogFields.of(held.iterator().next()), "what was reserved stays", e);
     }
   }
 

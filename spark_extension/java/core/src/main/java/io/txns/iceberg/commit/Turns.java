@@ -114,6 +114,11 @@ final class Turns {
     /** Of who neither waits nor reserves. */
     static final Claim NONE = new Claim(0, "", Set.of(), null, Set.of());
 
+    /** Of who only takes out what he or his tries before have reserved. */
+    static Claim leaving(Set<String> leaves) {
+      return new Claim(0, "", Set.of(), null, leaves);
+    }
+
     Claim {
       uuids = Set.copyOf(uuids);
       leaves = Set.copyOf(leaves);

@@ -12,6 +12,7 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -95,6 +96,87 @@ class CarriedReservationsTest extends TwoTables {
     last.rollback();
     handle.giveUp(last);
     assertThat(reserved()).isEmpty();
+  }
+
+  /** After the fifth there is none more, and nobody waits for the fifth. */
+  @Test
+  void theLastOneGoesWithTheRecordOfALaterTry() {
+    Transaction lost = afterTheLastOne();
+    assertThat(reserved()).hasSize(1);
+    Transaction last = handle.begin(BeginOptions.defaults(), lost, 120_000);
+    assertThat(last.turn().reserved()).isNull();
+    overwrite(handle.catalog(() -> last).loadTable(id("shop.a")), 5);
+    assertTimeout(Duration.ofSeconds(30), last::commit);
+    assertThat(reserved()).isEmpty();
+  }
+
+  @Test
+  void aLaterTryThatReservedNothingGivesUpWhatIsHeld() {
+    Transaction lost = afterTheLastOne();
+    assertThat(reserved()).hasSize(1);
+    Transaction last = handle.begin(BeginOptions.defaults(), lost, 120_000);
+    last.rollback();
+    handle.giveUp(last);
+    assertThat(reserved()).isEmpty();
+  }
+
+  /** Nothing has been committed, and nothing is out of turn. */
+  @Test
+  void whoIsInterruptedWhileHeWaitsEnds() {
+    reserve(new Reservation("dead", List.of(uuid("shop.a")), 0, 1, 60_000));
+    Transaction young = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> young).loadTable(id("shop.a")), 3);
+    Thread waiting = Thread.currentThread();
+    Thread stopper =
+        new Thread(
+            () -> {
+              sleep(2000);
+              waiting.interrupt();
+            });
+    stopper.start();
+    try {
+      assertThatThrownBy(young::commit)
+          .isInstanceOfSatisfying(
+              TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("57014"));
+    } finally {
+      Thread.interrupted();
+    }
+    assertThat(ids(outside.loadTable(id("shop.a")))).doesNotContain(3L);
+  }
+
+  @Test
+  void whatItHasWaitedCountsForNothing() {
+    Reservation dead = new Reservation("dead", List.of(uuid("shop.a")), 0, 1, 3000);
+    Transaction young = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> young).loadTable(id("shop.a")), 3);
+    append(ours.loadTable(id("shop.a")), 4);
+    reserve(dead);
+    assertThatThrownBy(young::commit).hasMessageContaining("shop.a");
+    assertThat(young.waitedMs()).isGreaterThan(2500);
+    sleep(3500); // there are no turns for as long
+    handle.begin(BeginOptions.defaults(), young, young.waitedMs() + 2000);
+    assertThat(reserved()).singleElement().extracting(Reservation::lastsMs).isEqualTo(3000L);
+  }
+
+  private static void sleep(long ms) {
+    try {
+      Thread.sleep(ms);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** Each to an append, which does not wait. */
+  private Transaction afterTheLastOne() {
+    Transaction before = null;
+    for (int tries = 0; tries <= Reservation.NUMBER_MAX; tries++) {
+      Transaction lost = handle.begin(BeginOptions.defaults(), before, 60_000);
+      overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
+      append(ours.loadTable(id("shop.a")), 4);
+      assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
+      before = lost;
+    }
+    return before;
   }
 
   private Transaction lost(Transaction before) {

@@ -186,9 +186,11 @@ final class TxnStatementRunner {
 
   private static StatusRow rolledBack(OpenTransaction transaction) {
     if (transaction.alreadyCommitted().isPresent()) {
+      transaction.giveUp();
       return transaction.row();
     }
     if (!transaction.isBound()) {
+      transaction.giveUp();
       return StatusRow.unbound("rolled back", transaction.modes().id(), List.of());
     }
     StatusRow row = StatusRow.of("rolled back", transaction.transaction());

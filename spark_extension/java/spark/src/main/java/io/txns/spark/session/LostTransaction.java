@@ -3,7 +3,7 @@ package io.txns.spark.session;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.catalog.Transaction;
-import java.time.Instant;
+import io.txns.spark.sql.TxnModes;
 
 /**
  * A transaction that has lost at its COMMIT. The next one of its session is its next try, as long
@@ -15,18 +15,31 @@ import java.time.Instant;
  */
 record LostTransaction(
     Transaction transaction, TransactionCatalog catalog, long tookMs, long atMs) {
-  /** Who runs it again pauses before, for a few seconds at most. */
-  private static final long SOON_MS = 10_000;
+  /** Who runs it again pauses before, a block for 10 s at most; what comes later is another one. */
+  private static final long SOON_MS = 15_000;
 
-  /** One that has lost just now. */
-  static LostTransaction now(Transaction transaction, TransactionCatalog catalog, Instant begunAt) {
-    TxnClock clock = TxnClock.system();
-    long tookMs = Math.max(0, clock.nowMs() - begunAt.toEpochMilli());
-    return new LostTransaction(transaction, catalog, tookMs, clock.elapsedMs());
+  /** One that has lost just now; {@code begunMs} by a clock that only grows. */
+  static LostTransaction now(Transaction transaction, TransactionCatalog catalog, long begunMs) {
+    long nowMs = TxnClock.system().elapsedMs();
+    return new LostTransaction(transaction, catalog, nowMs - begunMs, nowMs);
   }
 
-  boolean isRecent() {
-    return TxnClock.system().elapsedMs() - atMs <= SOON_MS + tookMs;
+  /** Whether what begins now with {@code modes} may be its next try. */
+  boolean isFollowedBy(TxnModes modes) {
+    boolean another = modes.id() != null && !modes.id().equals(transaction.id());
+    boolean soon = TxnClock.system().elapsedMs() - atMs <= SOON_MS;
+    return soon && !another && !Boolean.TRUE.equals(modes.readOnly());
+  }
+
+  /** There is no next try: what is reserved for one is taken out, soon. */
+  void giveUp() {
+    giveUp(transaction, catalog);
+  }
+
+  static void giveUp(Transaction transaction, TransactionCatalog catalog) {
+    if (!transaction.turn().held().isEmpty()) {
+      Undoing.soon(() -> catalog.handle().giveUp(transaction));
+    }
   }
 
   /** The next try. */

@@ -23,6 +23,7 @@ public final class OpenTransaction {
   private TransactionCatalog catalog;
   private Transaction transaction;
   private LostTransaction before;
+  private long boundMs;
   private boolean used;
   private boolean atomic;
 
@@ -56,10 +57,14 @@ public final class OpenTransaction {
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
   void bind(TransactionCatalog toCatalog, BeginOptions options) {
     boolean again = before != null && before.catalog() == toCatalog;
+    if (before != null && !again) {
+      before.giveUp();
+    }
     Transaction begun = again ? before.again(options) : toCatalog.handle().begin(options);
     before = null;
     catalog = toCatalog;
     transaction = begun;
+    boundMs = TxnClock.system().elapsedMs();
     if (comment != null) {
       begun.comment(comment);
     }
@@ -68,6 +73,23 @@ public final class OpenTransaction {
     if (aborted) {
       begun.abort();
     }
+  }
+
+  /** It ends without a record, and without a next try: what is reserved is taken out, soon. */
+  public void giveUp() {
+    LostTransaction left = before;
+    before = null;
+    if (left != null) {
+      left.giveUp();
+    }
+    if (isBound()) {
+      LostTransaction.giveUp(transaction, catalog);
+    }
+  }
+
+  /** It, after it has lost. */
+  LostTransaction lost() {
+    return LostTransaction.now(transaction, catalog, boundMs);
   }
 
   public boolean isBound() {
@@ -105,6 +127,7 @@ public final class OpenTransaction {
       TransactionCatalog same = catalog;
       transaction = null;
       old.rollback();
+      LostTransaction.giveUp(old, same);
       bind(same, options);
     }
   }
@@ -123,6 +146,7 @@ public final class OpenTransaction {
     if (isBound()) {
       transaction.rollback();
     }
+    giveUp();
   }
 
   /** Why it was undone without having been asked to; empty while it was not. */

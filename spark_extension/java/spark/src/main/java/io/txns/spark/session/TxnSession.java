@@ -113,9 +113,16 @@ public final class TxnSession {
     synchronized (this) {
       left = open;
       setOpen(null);
+      if (lost != null) {
+        lost.giveUp();
+        lost = null;
+      }
     }
     if (left != null && left.isBound() && left.alreadyCommitted().isEmpty()) {
       undo(left.transaction());
+    }
+    if (left != null) {
+      left.giveUp();
     }
   }
 
@@ -169,16 +176,25 @@ public final class TxnSession {
       throw TxnException.invalidUsage(
           "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
     }
-    LostTransaction before = lost != null && lost.isRecent() ? lost : null;
-    lost = null;
-    OpenTransaction begun =
-        new OpenTransaction(modes.orElse(next).orElse(defaults), isStream(), before);
+    TxnModes wanted = modes.orElse(next).orElse(defaults);
+    OpenTransaction begun = new OpenTransaction(wanted, isStream(), takeLost(wanted));
     if (catalog != null) {
       begun.bind(catalog, begun.modes().options());
     }
     next = TxnModes.NONE;
     setOpen(begun);
     return begun;
+  }
+
+  /** The try before what begins with {@code modes}; null for none, and then it is given up. */
+  private LostTransaction takeLost(TxnModes modes) {
+    LostTransaction before = lost;
+    lost = null;
+    if (before == null || before.isFollowedBy(modes)) {
+      return before;
+    }
+    before.giveUp();
+    return null;
   }
 
   /**
@@ -407,14 +423,19 @@ public final class TxnSession {
     }
     end();
     if (earlier.isPresent()) {
+      transaction.giveUp();
       return StatusRow.committed(earlier.get(), List.of());
     }
     if (!transaction.isBound()) {
+      transaction.giveUp();
       return StatusRow.unbound("committed", transaction.modes().id(), new ArrayList<>());
     }
     try {
       Rehearsal.lose(session.get(), transaction.transaction());
       Committed committed = transaction.transaction().commit();
+      if (committed.tables().isEmpty()) {
+        transaction.giveUp(); // no record has taken it out
+      }
       return StatusRow.committed(committed, transaction.transaction().unprotected());
     } catch (RuntimeException e) {
       reopen(transaction);
@@ -426,9 +447,7 @@ public final class TxnSession {
   /** Who has lost is tried again, perhaps. */
   private synchronized void note(OpenTransaction transaction, RuntimeException e) {
     if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
-      lost =
-          LostTransaction.now(
-              transaction.transaction(), transaction.catalog(), transaction.begunAt());
+      lost = transaction.lost();
     }
   }
 

@@ -65,6 +65,39 @@ class SessionTest extends SparkTestBase {
     spark.sql("ROLLBACK");
   }
 
+  /** It has written nothing, only reads, or is another one by its id. */
+  @Test
+  void whatEndsOrIsNoNextTryGivesUpWhatIsReserved() throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    loses();
+    spark.sql("BEGIN");
+    assertThat(reserved()).isNotEmpty();
+    spark.sql("COMMIT");
+    awaitNothingReserved();
+    for (String begin : List.of("BEGIN READ ONLY", "BEGIN ID '" + table + "'")) {
+      loses();
+      loses(); // which has reserved
+      assertThat(reserved()).isNotEmpty();
+      spark.sql(begin);
+      awaitNothingReserved();
+      spark.sql("ROLLBACK");
+    }
+  }
+
+  private void loses() {
+    spark.sql("BEGIN ISOLATION LEVEL SERIALIZABLE");
+    spark.sql("UPDATE " + table + " SET id = 2");
+    other.sql("INSERT INTO " + table + " VALUES (3)"); // which does not wait
+    fails("40001", spark, "COMMIT");
+  }
+
+  private void awaitNothingReserved() throws InterruptedException {
+    for (int looks = 0; looks < 100 && !reserved().isEmpty(); looks++) {
+      Thread.sleep(100);
+    }
+    assertThat(reserved()).isEmpty();
+  }
+
   private String reserved() {
     return other
         .sql(
