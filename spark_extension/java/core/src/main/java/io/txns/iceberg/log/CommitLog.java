@@ -469,11 +469,8 @@ public final class CommitLog {
   private TableOperations refreshed(TableOperations ops) {
     try {
       Optional<Table> table = known.apply(identifier);
-      if (table.isPresent()) {
-        return ((HasTableOperations) table.get()).operations();
-      }
-      if (ops == null) {
-        return loadedAnew();
+      if (table.isPresent() || ops == null) {
+        return table.map(CommitLog::operations).orElseGet(this::loadedAnew);
       }
       ops.refresh();
       return ops;
@@ -485,10 +482,14 @@ public final class CommitLog {
 
   private TableOperations loadedAnew() {
     try {
-      return ((HasTableOperations) LocalPermissions.load(delegate, identifier)).operations();
+      return operations(LocalPermissions.load(delegate, identifier));
     } catch (NotFoundException e) {
       throw gone(e);
     }
+  }
+
+  private static TableOperations operations(Table table) {
+    return ((HasTableOperations) table).operations();
   }
 
   private NotFoundException gone(NotFoundException e) {

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.Executor;
 import org.apache.iceberg.util.ThreadPools;
 
 /** Files that are written at once, by the threads with which Iceberg writes manifests. */
@@ -17,11 +18,11 @@ final class SideBySide {
    */
   static void run(List<Runnable> work) {
     List<CompletableFuture<Void>> running = new ArrayList<>();
-    int last = work.size() - 1;
-    work.stream()
-        .limit(Math.max(last, 0))
-        .forEach(one -> running.add(CompletableFuture.runAsync(one, ThreadPools.getWorkerPool())));
-    work.stream().skip(Math.max(last, 0)).forEach(one -> running.add(here(one)));
+    for (int number = 0; number < work.size(); number++) {
+      boolean isLast = number == work.size() - 1;
+      Executor threads = isLast ? Runnable::run : ThreadPools.getWorkerPool();
+      running.add(CompletableFuture.runAsync(work.get(number), threads));
+    }
     try {
       CompletableFuture.allOf(running.toArray(CompletableFuture[]::new)).join();
     } catch (CompletionException e) {
@@ -30,9 +31,5 @@ final class SideBySide {
       }
       throw e.getCause() instanceof RuntimeException failure ? failure : e;
     }
-  }
-
-  private static CompletableFuture<Void> here(Runnable work) {
-    return CompletableFuture.runAsync(work, Runnable::run);
   }
 }
