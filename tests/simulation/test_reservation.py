@@ -4,8 +4,9 @@ Reservations of those who have lost (docs/spec.md 11.4), in every order of steps
 A model, not the core: it says that the rules are enough, and that none of them can go. Time is
 ticks. Everybody writes one table by what it holds, so a transaction loses where somebody has
 written since it began. One short writer wants to commit at each tick, or not; long ones work for
-some ticks, and may die. Who waits does so by what it has seen itself. No safety is modelled: who
-has lost never commits, with reservations or without.
+some ticks, and may die. The short writer may be one that only appends to what the long ones read:
+it waits for those alone who have reserved twice. Who waits does so by what it has seen itself. No
+safety is modelled: who has lost never commits, with reservations or without.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class _World:
     written_ts: int = 0
     reserved: tuple[Reserved, ...] = ()
     seen: Seen = ()
+    cost: frozenset[tuple[str, str, int]] = frozenset()
+    """Who has waited for whose, and which number."""
     paused: tuple[tuple[str, int], ...] = ()
     """Who neither waits nor reserves, for how many ticks."""
     ticket: int | None = None
@@ -69,8 +72,10 @@ class _World:
 
 
 class _Rules:
-    def __init__(self, without: str = "") -> None:
+    def __init__(self, without: str = "", *, appends: bool = False) -> None:
         self.without = without
+        self.waits_from = {_SHORT: 2 if appends else 1}
+        """What number of a reservation one waits for at least; 1 for everybody else."""
 
     def ticks(self, world: _World) -> Iterator[_World]:
         """Let everybody come once, in each order; the short writer may have nothing to do."""
@@ -104,7 +109,8 @@ class _Rules:
     def _short(self, world: _World) -> _World:
         ticket = world.upper if world.ticket is None else world.ticket
         world = self._see(world, _SHORT)
-        if self._waits(world, _SHORT, (ticket, _SHORT)):
+        if holder := self._waits(world, _SHORT, (ticket, _SHORT)):
+            world = self._has_waited(world, _SHORT, holder)
             return replace(world, ticket=ticket, waited=world.waited + 1)
         return replace(self._written(world, _SHORT), ticket=None, waited=0)
 
@@ -116,6 +122,7 @@ class _Rules:
         ticket = world.upper if long.ticket < 0 else long.ticket
         seen = world if long.left else replace(world, reserved=looked)
         if holder := self._waits(seen, long.name, (ticket, long.name)):
+            world = self._has_waited(world, long.name, holder)
             return _with(world, place, waited=long.waited + 1, waits_for=holder)
         world = _with(world, place, waits_for="")
         if long.left == 0:
@@ -155,11 +162,17 @@ class _Rules:
         """Give for whom one waits; nothing for nobody."""
         if who in dict(world.paused):
             return ""
-        for name, ticket, _, _ in self._standing(world, who):
+        for name, ticket, number, _ in self._standing(world, who):
             older = (self._clamped(ticket, world), name) < age
-            if name != who and (older or self.without == "age"):
+            counts = number >= self.waits_from.get(who, 1)
+            if counts and name != who and (older or self.without == "age"):
                 return name
         return ""
+
+    @staticmethod
+    def _has_waited(world: _World, who: str, holder: str) -> _World:
+        waited = {(who, name, number) for name, _, number, _ in world.reserved if name == holder}
+        return replace(world, cost=world.cost | waited)
 
     def _standing(self, world: _World, who: str) -> list[Reserved]:
         """Give those whose time is not over, as one process has seen it."""
@@ -179,9 +192,15 @@ class _Rules:
         )
 
     def _written(self, world: _World, who: str) -> _World:
-        """Commit: what is one's own has been used, and what was waited out goes."""
+        """Commit: what is one's own has been used, and what was waited for, and out, goes."""
         standing = self._standing(world, who)
-        passed = [each for each in world.reserved if each not in standing and each[0] != who]
+        passed = [
+            each
+            for each in world.reserved
+            if each not in standing
+            and each[0] != who
+            and (self.without == "cost" or (who, each[0], each[2]) in world.cost)
+        ]
         paused = dict(world.paused)
         for each in passed:
             paused[who] = max(each[3], paused.get(who, 0))
@@ -192,8 +211,8 @@ class _Rules:
             written_ts=upper,
             reserved=tuple(
                 (name, self._clamped(ticket, world), number, lasts)
-                for name, ticket, number, lasts in standing
-                if name != who
+                for name, ticket, number, lasts in world.reserved
+                if name != who and (name, ticket, number, lasts) not in passed
             ),
             paused=tuple(sorted(paused.items())),
         )
@@ -210,6 +229,7 @@ class _Rules:
                 for by, name, number, ticks in world.seen
                 if (name, number) in there
             ),
+            cost=frozenset(each for each in world.cost if each[1:] in there),
             paused=tuple((who, ticks - 1) for who, ticks in world.paused if ticks > 1),
         )
 
@@ -277,6 +297,17 @@ def test_a_long_transaction_beside_short_ones_commits_at_its_second_try():
     assert not _explore(_Rules(), _Long("a"), tries=2)
 
 
+def test_a_long_transaction_that_reads_what_is_appended_commits_at_its_third_try():
+    """Its second is free to lose: an append waits for nobody who has lost once."""
+    assert not _explore(_Rules(appends=True), _Long("a"), tries=3)
+    assert not _explore(_Rules(appends=True), _Long("a", dies=True), tries=3)
+    assert "starved" in _explore(_Rules(appends=True), _Long("a"), tries=2)
+
+
+def test_two_that_read_what_is_appended_take_turns():
+    assert not _explore(_Rules(appends=True), _Long("a"), _Long("b"), tries=4)
+
+
 def test_a_holder_that_has_died_costs_what_it_asked_for():
     assert not _explore(_Rules(), _Long("a", dies=True))
 
@@ -315,6 +346,11 @@ def test_the_ticket_of_a_clock_that_is_fast_is_one_of_now():
 )
 def test_no_rule_can_go(without: str, longs: tuple[_Long, ...], wrong: str):
     assert wrong in _explore(_Rules(without), *longs)
+
+
+def test_what_nobody_has_waited_for_is_not_overridden():
+    """A stream of appends would have it out before the next try, and a pause would follow."""
+    assert "starved" in _explore(_Rules("cost", appends=True), _Long("a"), tries=3)
 
 
 def test_without_a_bound_for_tickets_a_fast_clock_starves_its_own():

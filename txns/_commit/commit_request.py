@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from txns._commit.leftovers import Leftovers
-from txns._commit.turns import Claim
+from txns._commit.turns import APPENDS_WAIT_FROM, Claim
 from txns._log.entry import Isolation, Kind
 from txns._stage.read_set import ReadSet
 
@@ -57,17 +57,22 @@ class CommitRequest:
 
     @property
     def claim(self) -> Claim:
-        """For whom it waits: nobody where it is no transaction, or a blind append, or has its time.
+        """For whom it waits: nobody where it is no transaction, or has its own time.
+
+        A blind append cannot lose, so it waits for those alone who have lost again and again.
 
         What its tries before have reserved it takes out; its own is out with its entry, which an
         abort is not.
         """
         writes = self.writes.values()
-        appends = all(staged.append_only and not staged.create for staged in writes)
         leaves = self.turn.held - {self.key.txn_id} if self.turn else frozenset()
-        none = self.kind is not Kind.COMMIT or (appends and self.reads.is_blind)
-        if none or self.key.commit_ts is not None:  # whose time would go by
+        if self.kind is not Kind.COMMIT or self.key.commit_ts is not None:  # whose time would go by
             return Claim(leaves=leaves)
+        appends = all(staged.append_only and not staged.create for staged in writes)
         ticket = self.turn.ticket if self.turn else self.read_ts
-        uuids = frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create)
-        return Claim((ticket, self.key.txn_id), uuids, leaves=leaves)
+        return Claim(
+            age=(ticket, self.key.txn_id),
+            uuids=frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create),
+            waits_from=APPENDS_WAIT_FROM if appends and self.reads.is_blind else 1,
+            leaves=leaves,
+        )

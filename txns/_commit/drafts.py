@@ -115,9 +115,9 @@ class Drafts:
             raise MustWait
 
     def _carrying(self, member: Member, entry: Entry) -> Entry:
-        """Give an entry with what is reserved from it on: nothing that was waited for enough."""
+        """Give an entry with what is reserved from it on: nothing that is over."""
         others = member.claim.others(self.state.carried(entry)) if self.state.reserved else ()
-        reserved = member.claim.reserved(self.turns.standing(others) if others else ())
+        reserved = member.claim.reserved(self.turns.carried(others) if others else ())
         return replace(entry, reserved=reserved) if reserved else entry
 
     def _refuse(self, member: Member, error: Exception) -> None:

@@ -32,12 +32,14 @@ class Claim:
     Attributes:
         age: The own ticket and id; who has less is older.
         uuids: Of the tables for which the turn of the older is waited for.
+        waits_from: How often an older one must have reserved at least.
         takes: What the entry reserves.
         leaves: The ids of tries whose reservations it takes out.
     """
 
     age: tuple[int, str] = (0, "")
     uuids: frozenset[str] = frozenset()
+    waits_from: int = 1
     takes: Reservation | None = None
     leaves: frozenset[str] = frozenset()
 
@@ -48,6 +50,10 @@ class Claim:
             left.append(self.takes)
         return tuple(left)
 
+    def yields_to(self, other: Reservation) -> bool:
+        """Whether another's turn comes before its own."""
+        return other.age < self.age and other.number >= self.waits_from
+
     def others(self, reserved: Iterable[Reservation]) -> list[Reservation]:
         """Give what is reserved for others."""
         return [each for each in reserved if each.txn_id not in self.leaves]
@@ -57,17 +63,27 @@ NO_CLAIM = Claim()
 """Of who neither waits nor reserves."""
 
 
+APPENDS_WAIT_FROM = 2
+"""The number of a reservation for which who cannot lose waits, too: its holder has lost to such."""
+
+
 class MustWait(Exception):
     """It is an older one's turn: an attempt ends, and with it the locks that it has."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """For how long one reservation has been seen, up to when that is counted, in ms; and past."""
+    """For how long one reservation has been seen, up to when, in ms; and what that has cost."""
 
-    waited_ms: int
     at_ms: int
-    over: bool = False
+    seen_ms: int = 0
+    waited_for: bool = False
+    paused: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether who has seen it for as long as it lasts leaves it out of the record."""
+        return self.waited_for or self.seen_ms >= LASTS_MS_MAX
 
 
 class Turns:
@@ -96,23 +112,38 @@ class Turns:
             self._seen = {key: it for key, it in self._seen.items() if it.at_ms + _KEPT_MS > now_ms}
         standing: list[Reservation] = []
         for each in sorted(reserved, key=lambda one: one.age):
-            known = self._seen.setdefault(each.key, _Seen(0, now_ms))
+            known = self._seen.setdefault(each.key, _Seen(now_ms))
             if not any(older.shares(frozenset(each.uuids)) for older in standing):
-                known.waited_ms += now_ms - known.at_ms
+                known.seen_ms += now_ms - known.at_ms
             known.at_ms = now_ms
-            if known.waited_ms < each.lasts_ms:
+            if known.seen_ms < each.lasts_ms:
                 standing.append(each)
-            elif not known.over:
-                known.over = True
+            elif known.waited_for and not known.paused:
+                known.paused = True
                 self._pause(each.uuids, each.lasts_ms)
         return tuple(standing)
+
+    def carried(self, reserved: Iterable[Reservation]) -> tuple[Reservation, ...]:
+        """
+        Give those that the next record repeats.
+
+        Not what somebody here has waited for enough, nor what has been there for longer than
+        anybody waits.
+        """
+        reserved = tuple(reserved)
+        with self._lock:
+            standing = self._standing(reserved)
+            return tuple(
+                each for each in reserved if each in standing or not self._seen[each.key].is_over
+            )
 
     def is_waited_for(self, reserved: Iterable[Reservation], claim: Claim) -> Reservation | None:
         """Give the oldest one for whom somebody has to wait; None where it is his turn."""
         with self._lock:
             for each in self._standing(claim.others(reserved)):
                 shared = claim.uuids.intersection(each.uuids)
-                if each.age < claim.age and any(not self._is_paused(uuid) for uuid in shared):
+                if claim.yields_to(each) and any(not self._is_paused(uuid) for uuid in shared):
+                    self._seen[each.key].waited_for = True
                     return each
             return None
 

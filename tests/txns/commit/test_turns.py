@@ -63,7 +63,7 @@ def test_what_has_cost_time_for_nothing_is_followed_by_a_pause(lake, turns):
     """Of its tables, for as long; then it is somebody's turn again."""
     dead, next_one = _reserved("dead"), _reserved("next", lasts_ms=60_000)
     other = _reserved("other", "u", lasts_ms=60_000)
-    turns.standing([dead])
+    assert turns.is_waited_for([dead], _young()) is dead
     lake.clock.ahead_ms += 1010
     assert turns.is_waited_for([dead, next_one], _young()) is None
     assert turns.is_waited_for([other], _young("u")) is other
@@ -71,6 +71,27 @@ def test_what_has_cost_time_for_nothing_is_followed_by_a_pause(lake, turns):
     lake.clock.ahead_ms += 1010
     assert turns.is_waited_for([next_one], _young()) is next_one
     assert not turns.are_paused(["t"])
+
+
+def test_what_nobody_has_waited_for_has_cost_nothing(lake, turns):
+    """So there is no pause after it, and it is repeated, but not for ever."""
+    one, waited_for = _reserved("stands"), _reserved("waited", "u")
+    turns.standing([one])
+    assert turns.is_waited_for([waited_for], _young("u"))
+    lake.clock.ahead_ms += 1010
+    assert (one,) == turns.carried([one, waited_for])
+    assert turns.is_waited_for([one], _young()) is None
+    assert (False, True) == (turns.are_paused(["t"]), turns.are_paused(["u"]))
+    lake.clock.ahead_ms += 120_000
+    assert () == turns.carried([one])
+    assert not turns.are_paused(["t"])
+
+
+def test_who_only_appends_waits_for_who_has_lost_again(turns):
+    append = Claim((9, "young"), frozenset("t"), waits_from=2)
+    again = _reserved("old", number=2)
+    assert turns.is_waited_for([_reserved("old")], append) is None
+    assert turns.is_waited_for([again], append) is again
 
 
 def test_a_renewed_one_is_waited_for_anew(lake, turns):
@@ -128,7 +149,7 @@ def test_the_second_try_reserves_what_the_first_has_touched(lake, handle, names)
     assert (again.txn_id, [uuids[1], uuids[0]]) == (one.txn_id, list(one.uuids))
     assert (upper, 1) == (one.ticket, one.number)
     assert 3000 <= one.lasts_ms < 9000
-    lake.open().catalog().load_table(read).append(rows(9))  # a blind append never waits
+    lake.open().catalog().load_table(read).append(rows(9))  # a blind append does not wait
     assert (one,) == _standing(handle)
     handle.tidy()
     assert (one,) == _standing(handle)
@@ -280,6 +301,31 @@ def test_a_holder_that_has_died_is_waited_for_once(lake, handle, names):
     lake.clock.slept_ms = 0
     other.catalog().load_table(read).delete("id = 1")  # there are no turns there for a while
     assert lake.clock.slept_ms < 1000
+
+
+def test_a_stream_of_appends_waits_for_a_third_try(lake, handle, names):
+    """Of who reads the whole table; an append of who began before it does not."""
+    read, written = names
+    stream, old = lake.open(), lake.open().begin()
+    old.load_table(read).append(rows(4))
+    lost = None
+    for _ in range(2):
+        lost = handle.begin(after=lost)
+        ids(lost.load_table(read))
+        lost.load_table(written).append(rows(7))
+        lake.clock.ahead_ms += 2000
+        stream.catalog().load_table(read).append(rows(8))
+        with pytest.raises(txns.Conflict):
+            lost.commit()
+    third = handle.begin(after=lost)
+    (two,) = _standing(handle)
+    lake.clock.slept_ms = 0
+    old.commit()
+    assert 0 == lake.clock.slept_ms
+    stream.catalog().load_table(read).append(rows(9))
+    assert two.lasts_ms - 1500 <= lake.clock.slept_ms <= 1.5 * two.lasts_ms
+    with pytest.raises(txns.Conflict):
+        third.commit()
 
 
 def test_who_was_overridden_reserves_nothing_for_a_while(lake, handle, names):

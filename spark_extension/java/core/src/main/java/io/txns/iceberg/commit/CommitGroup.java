@@ -33,6 +33,7 @@ public class CommitGroup {
 
   private final HeadBounds.Tries tries = new HeadBounds.Tries();
 
+  private Turns turns;
   private boolean led;
 
   public CommitGroup() {}
@@ -40,6 +41,14 @@ public class CommitGroup {
   /** What its members know of each other's tries to make the head small. */
   HeadBounds.Tries tries() {
     return tries;
+  }
+
+  /** What its members have seen of reservations; {@code clock} is that of them all. */
+  synchronized Turns turns(TxnClock clock) {
+    if (turns == null) {
+      turns = new Turns(clock);
+    }
+    return turns;
   }
 
   /**

@@ -59,7 +59,9 @@ public final class CommitLoop {
   private final TxnClock clock;
   private final Function<String, CommitGroup> groups;
   private final Supplier<Optional<Rows>> rows;
-  private final Turns turns;
+
+  /** Kept for what it knows, which another handle of the process may need after this one. */
+  private volatile CommitGroup group;
 
   /**
    * Make a loop.
@@ -80,7 +82,6 @@ public final class CommitLoop {
     this.clock = clock;
     this.groups = groups;
     this.rows = rows;
-    this.turns = new Turns(clock);
   }
 
   /** Append one entry, exactly once, whose swap moves no table; see below. */
@@ -112,29 +113,35 @@ public final class CommitLoop {
       Map<TableIdentifier, StagedTable> tables,
       long proposedTs,
       Turns.Claim claim) {
-    CommitGroup group = groups.apply(log.uuid());
-    bounds.keep(group.tries());
+    CommitGroup members = group();
+    bounds.keep(members.tries());
     // Who took the time that it is when its rows are locked would overtake all who wait behind.
     boolean isToPropose = proposedTs == 0 && rows.get().isPresent();
     long queuedTs = isToPropose ? clock.nowMs() : proposedTs;
     CommitGroup.Member member =
-        appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, claim));
+        appended(members, new CommitGroup.Member(key, attempt, tables, queuedTs, claim));
     Turns.Claim rest = claim.withoutWaiting();
     if (member.mustWait()) {
       key.attempts().waited(await(claim)); // who comes after that is not waited for
-      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
+      member = appended(members, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
     }
-    if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
-      member = appended(group, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
+    if (member.isCrowdedOut() && bounds.makeRoom(members.tries())) {
+      member = appended(members, new CommitGroup.Member(key, attempt, tables, queuedTs, rest));
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
     return landed.entry();
   }
 
-  /** What this handle has seen of reservations. */
+  /** What this process has seen of reservations. */
   Turns turns() {
-    return turns;
+    return group().turns(clock);
+  }
+
+  private CommitGroup group() {
+    CommitGroup found = groups.apply(log.uuid());
+    group = found;
+    return found;
   }
 
   /**
@@ -171,7 +178,7 @@ public final class CommitLoop {
       LOG.debug("the log cannot be asked whose turn it is, trying again", e);
       head = log.newest();
     }
-    return turns.isWaitedFor(head.state().reserved(), claim);
+    return turns().isWaitedFor(head.state().reserved(), claim);
   }
 
   private CommitGroup.Member appended(CommitGroup group, CommitGroup.Member member) {
@@ -274,7 +281,7 @@ public final class CommitLoop {
 
   /** One swap, if it was not won; empty where no member is open any more. */
   private Optional<CommitLog.Swap> attempt(List<CommitGroup.Member> members, Head head) {
-    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock, turns);
+    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock, turns());
     if (drafts.all().isEmpty()) {
       drafts.refused().forEach(CommitGroup.Member::failed);
       return Optional.empty();

@@ -88,22 +88,24 @@ public record CommitRequest(
   }
 
   /**
-   * For whom it waits: for nobody where it is no transaction, or a blind append. What its tries
-   * before have reserved it takes out; its own is out with its entry, which an abort is not.
+   * For whom it waits: for nobody where it is no transaction; a blind append cannot lose, so it
+   * waits for those alone who have lost again and again. What its tries before have reserved it
+   * takes out; its own is out with its entry, which an abort is not.
    */
   Turns.Claim claim() {
     Set<String> leaves =
         turn.held().stream().filter(id -> !id.equals(key.txnId())).collect(Collectors.toSet());
-    boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
-    if (kind != EntryKind.COMMIT || (appends && reads.isBlind())) {
+    if (kind != EntryKind.COMMIT) {
       return Turns.Claim.leaving(leaves);
     }
+    boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
+    int waitsFrom = appends && reads.isBlind() ? Turns.APPENDS_WAIT_FROM : 1;
     Set<String> uuids =
         writes.values().stream()
             .filter(one -> !one.isCreate())
             .map(one -> TableNames.uuid(one.base()))
             .collect(Collectors.toSet());
-    return new Turns.Claim(turn.ticket(), key.txnId(), uuids, null, leaves);
+    return new Turns.Claim(turn.ticket(), key.txnId(), uuids, waitsFrom, null, leaves);
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

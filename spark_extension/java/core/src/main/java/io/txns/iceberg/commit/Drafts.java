@@ -139,11 +139,11 @@ final class Drafts {
     }
   }
 
-  /** An entry with what is reserved from it on: nothing that was waited for enough. */
+  /** An entry with what is reserved from it on: nothing that is over. */
   private Entry carrying(CommitGroup.Member member, Entry entry) {
     Turns.Claim claim = member.claim();
     List<Reservation> before = claim.others(at.state().carriedBy(entry));
-    List<Reservation> reserved = claim.reserved(before.isEmpty() ? before : turns.standing(before));
+    List<Reservation> reserved = claim.reserved(before.isEmpty() ? before : turns.carried(before));
     return reserved.isEmpty() ? entry : entry.reserving(reserved);
   }
 

@@ -59,14 +59,14 @@ public final class Reserver {
       loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
     }
     Set<String> leaves = and(before.held(), txnId);
-    loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), null, leaves));
+    loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), 1, null, leaves));
     if (loop.turns().arePaused(uuids)) {
       return null;
     }
     long lastsMs = Math.max(1, Math.min(tookMs * 3 / 2, Reservation.LASTS_MS_MAX));
     Reservation wanted =
         new Reservation(txnId, uuids, before.ticket(), before.number() + 1, lastsMs);
-    Entry entry = append(new Turns.Claim(0, "", Set.of(), wanted, leaves));
+    Entry entry = append(Turns.Claim.taking(wanted, leaves));
     return entry.reserved().contains(wanted) ? wanted : null;
   }
 

@@ -13,13 +13,16 @@ import java.util.Set;
 
 /**
  * Whose turn it is: the younger wait for those who have lost, for a bounded time (docs/spec.md
- * 11.4). It is what one handle has seen of reservations; threads may share it.
+ * 11.4). It is what one process has seen of reservations; threads and handles may share it.
  *
  * <p>Nothing rests on it: whoever comes out of turn is validated like everybody.
  */
 final class Turns {
   private static final Comparator<Reservation> OLDEST_FIRST =
       Comparator.comparingLong(Reservation::ticket).thenComparing(Reservation::txnId);
+  /** The number of a reservation for which who cannot lose waits, too: it has lost to such. */
+  static final int APPENDS_WAIT_FROM = 2;
+
   private static final int SEEN_MAX = 32;
 
   /** For how long one is remembered that heads do not show any more: some threads are late. */
@@ -32,8 +35,17 @@ final class Turns {
     }
   }
 
-  /** For how long one has been seen, and up to when that is counted, in ms; whether it is over. */
-  private record Seen(long waitedMs, long atMs, boolean over) {}
+  /** For how long one has been seen; whether somebody has waited for it. */
+  private static final class Seen {
+    private long seenMs;
+    private long atMs;
+    private boolean waitedFor;
+    private boolean paused;
+
+    Seen(long atMs) {
+      this.atMs = atMs;
+    }
+  }
 
   private final TxnClock clock;
   private final Map<Which, Seen> seen = new HashMap<>();
@@ -49,35 +61,52 @@ final class Turns {
   synchronized List<Reservation> standing(Collection<Reservation> reserved) {
     long nowMs = clock.elapsedMs();
     if (seen.size() > SEEN_MAX) {
-      seen.values().removeIf(one -> one.atMs() + KEPT_MS <= nowMs);
+      seen.values().removeIf(one -> one.atMs + KEPT_MS <= nowMs);
     }
     List<Reservation> standing = new ArrayList<>();
     for (Reservation each : reserved.stream().sorted(OLDEST_FIRST).toList()) {
-      Seen before = seen.getOrDefault(Which.of(each), new Seen(0, nowMs, false));
+      Seen known = seen.computeIfAbsent(Which.of(each), which -> new Seen(nowMs));
       // The time of who has to wait himself stands still.
       boolean rests = standing.stream().anyMatch(older -> sharesTable(older, each.uuids()));
-      long waitedMs = before.waitedMs() + (rests ? 0 : nowMs - before.atMs());
-      boolean over = waitedMs >= each.lastsMs();
-      if (over && !before.over()) {
-        pause(each.uuids(), each.lastsMs());
-      }
-      seen.put(Which.of(each), new Seen(waitedMs, nowMs, over));
-      if (!over) {
+      known.seenMs += rests ? 0 : nowMs - known.atMs;
+      known.atMs = nowMs;
+      if (known.seenMs < each.lastsMs()) {
         standing.add(each);
+      } else if (known.waitedFor && !known.paused) {
+        known.paused = true;
+        pause(each.uuids(), each.lastsMs());
       }
     }
     return standing;
   }
 
+  /**
+   * Those that the next record repeats: not what somebody here has waited for enough, nor what has
+   * been there for longer than anybody waits.
+   */
+  synchronized List<Reservation> carried(Collection<Reservation> reserved) {
+    List<Reservation> standing = standing(reserved);
+    return reserved.stream()
+        .filter(each -> standing.contains(each) || !isOver(seen.get(Which.of(each))))
+        .toList();
+  }
+
+  private static boolean isOver(Seen known) {
+    return known.waitedFor || known.seenMs >= Reservation.LASTS_MS_MAX;
+  }
+
   /** The oldest one for whom somebody has to wait; empty where it is his turn. */
   synchronized Optional<Reservation> isWaitedFor(Collection<Reservation> reserved, Claim claim) {
-    return standing(claim.others(reserved)).stream()
-        .filter(each -> claim.isYounger(each))
-        .filter(
-            each ->
-                each.uuids().stream()
-                    .anyMatch(uuid -> claim.uuids().contains(uuid) && !isPaused(uuid)))
-        .findFirst();
+    Optional<Reservation> first =
+        standing(claim.others(reserved)).stream()
+            .filter(each -> claim.yieldsTo(each))
+            .filter(
+                each ->
+                    each.uuids().stream()
+                        .anyMatch(uuid -> claim.uuids().contains(uuid) && !isPaused(uuid)))
+            .findFirst();
+    first.ifPresent(each -> seen.get(Which.of(each)).waitedFor = true);
+    return first;
   }
 
   /** Let there be no turns on tables for a while, in ms: they have cost time for nothing. */
@@ -106,17 +135,28 @@ final class Turns {
    * @param ticket the upper that his first try began with, in ms
    * @param txnId his own id: of two with one ticket the lesser id is the older
    * @param uuids of the tables for which the turn of the older is waited for
+   * @param waitsFrom how often an older one must have reserved at least
    * @param takes what the entry reserves; null for nothing
    * @param leaves the ids of tries whose reservations it takes out
    */
   record Claim(
-      long ticket, String txnId, Set<String> uuids, Reservation takes, Set<String> leaves) {
+      long ticket,
+      String txnId,
+      Set<String> uuids,
+      int waitsFrom,
+      Reservation takes,
+      Set<String> leaves) {
     /** Of who neither waits nor reserves. */
-    static final Claim NONE = new Claim(0, "", Set.of(), null, Set.of());
+    static final Claim NONE = leaving(Set.of());
 
     /** Of who only takes out what he or his tries before have reserved. */
     static Claim leaving(Set<String> leaves) {
-      return new Claim(0, "", Set.of(), null, leaves);
+      return taking(null, leaves);
+    }
+
+    /** Of who reserves, and waits for nobody. */
+    static Claim taking(Reservation takes, Set<String> leaves) {
+      return new Claim(0, "", Set.of(), 1, takes, leaves);
     }
 
     Claim {
@@ -126,12 +166,14 @@ final class Turns {
 
     /** The same of who does not wait any more. */
     Claim withoutWaiting() {
-      return new Claim(ticket, txnId, Set.of(), takes, leaves);
+      return taking(takes, leaves);
     }
 
-    boolean isYounger(Reservation than) {
-      int byTicket = Long.compare(ticket, than.ticket());
-      return byTicket > 0 || (byTicket == 0 && txnId.compareTo(than.txnId()) > 0);
+    /** Whether another's turn comes before its own. */
+    boolean yieldsTo(Reservation other) {
+      int byTicket = Long.compare(ticket, other.ticket());
+      boolean younger = byTicket > 0 || (byTicket == 0 && txnId.compareTo(other.txnId()) > 0);
+      return younger && other.number() >= waitsFrom;
     }
 
     /** What is reserved for others. */

@@ -13,6 +13,7 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -21,6 +22,8 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Reservation;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /** What somebody has reserved is carried by every record after it (docs/spec.md 11.4). */
@@ -62,6 +65,51 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(System.nanoTime() - beganNs).isGreaterThan(1_500_000_000L);
     assertThat(reserved()).containsExactly(ANOTHERS);
     assertThat(ids(outside.loadTable(id("shop.a")))).containsExactly(3L);
+  }
+
+  /** Its holder has lost to such ones although all others have waited. */
+  @Test
+  void whoOnlyAppendsWaitsForWhoHasLostAgain() {
+    Reservation twice = new Reservation("twice", List.of(uuid("shop.a")), 0, 2, 1500);
+    reserve(twice);
+    long beganNs = System.nanoTime();
+    append(ours.loadTable(id("shop.b")), 2);
+    assertThat(reserved()).containsExactly(twice);
+    append(ours.loadTable(id("shop.a")), 2);
+    assertThat(System.nanoTime() - beganNs).isGreaterThan(1_500_000_000L);
+    assertThat(reserved()).isEmpty();
+  }
+
+  /** It has kept nobody, and its holder may come yet. */
+  @Test
+  void whatNobodyHasWaitedForIsCarried() {
+    Reservation once = new Reservation("once", List.of(uuid("shop.a")), 0, 1, 10);
+    reserve(once);
+    append(ours.loadTable(id("shop.a")), 2);
+    sleep(50);
+    append(ours.loadTable(id("shop.a")), 3);
+    assertThat(reserved()).containsExactly(once);
+  }
+
+  /** The second handle of a process has not to wait for whom the first one has waited. */
+  @Test
+  void whatAProcessHasWaitedForCostsItOnce() {
+    Reservation dead = new Reservation("dead", List.of(uuid("shop.a")), 0, 1, 1500);
+    TxnHandle first = sharing();
+    TxnHandle second = sharing();
+    Transaction transaction = first.begin(BeginOptions.defaults());
+    overwrite(first.catalog(() -> transaction).loadTable(id("shop.a")), 3);
+    reserve(dead);
+    transaction.commit();
+    reserve(dead);
+    long beganNs = System.nanoTime();
+    overwrite(second.catalog(() -> null).loadTable(id("shop.a")), 4);
+    assertThat(System.nanoTime() - beganNs).isLessThan(1_400_000_000L);
+  }
+
+  private TxnHandle sharing() {
+    return TxnHandle.open(
+        "lake", Map.of("sharing", "turns"), lake.catalog(), () -> Lake.INLINE, Lake.CLOCK);
   }
 
   /** It is no turn of who is younger. */
@@ -166,13 +214,19 @@ class CarriedReservationsTest extends TwoTables {
     }
   }
 
-  /** Each to an append, which does not wait. */
+  /** Each to somebody older, who does not wait. */
   private Transaction afterTheLastOne() {
+    List<Transaction> older =
+        IntStream.rangeClosed(0, Reservation.NUMBER_MAX)
+            .mapToObj(number -> handle.begin(BeginOptions.defaults()))
+            .toList();
+    append(ours.loadTable(id("shop.a")), 9);
     Transaction before = null;
-    for (int tries = 0; tries <= Reservation.NUMBER_MAX; tries++) {
+    for (Transaction winner : older) {
       Transaction lost = handle.begin(BeginOptions.defaults(), before, 60_000);
       overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
-      append(ours.loadTable(id("shop.a")), 4);
+      append(handle.catalog(() -> winner).loadTable(id("shop.a")), 4);
+      winner.commit();
       assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
       before = lost;
     }
