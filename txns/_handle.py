@@ -114,7 +114,9 @@ class Handle:
             txn_id=own_id,
             fresh_id=txn_id is None,
             isolation=self._isolation(isolation, as_of),
-            conflicts=check_conflicts(conflicts or self._parts.config.conflicts),
+            conflicts=check_conflicts(
+                self._parts.config.conflicts if conflicts is None else conflicts
+            ),
             read_only=read_only,
             read_ts=read_ts,
             born_ms=clock.now_ms(),

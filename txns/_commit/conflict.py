@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from txns._log.change import Change, Operation
 from txns._log.entry import Entry, Isolation, Kind
+from txns._log.permitted import CONFLICTS
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -111,10 +112,12 @@ class ConflictChecker:
 
     def _goes_by_files(self, entry: Entry, change: Change) -> bool:
         """Whether files tell what an entry has done to a table: it has no other shape since."""
+        base = self.reads.bases.get(change.uuid)
         return (
             self.files is not None
             and entry.kind in {Kind.COMMIT, Kind.ADOPT}
             and change.operation in _OF_FILES
+            and (base is None or base.properties.get(CONFLICTS) != _BY_TABLE)
         )
 
     def _write_of(self, uuid: str) -> StagedTable | None:
@@ -153,6 +156,7 @@ class ConflictChecker:
         return self._rows_clash(words, entry, change)
 
 
+_BY_TABLE = "table"
 _OF_FILES = {Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE}
 
 

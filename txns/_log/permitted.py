@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 PREFIX = "txns."
 """What keys of the protocol begin with, of properties and of summaries."""
 
+CONFLICTS = "txns.conflicts"
+"""In what two transactions have to meet on a table to clash: the one such property of a user."""
+
 COMMIT_TABLE = "txns.commit-table"
 TABLE_UUID = "txns.table-uuid"
 CREATED = "txns.created"
@@ -218,7 +221,7 @@ def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) 
     if entry.kind is Kind.COMMIT and change.operation is Operation.DROP:
         fixed[PURGING] = entry.txn_id
     for key, value in updates.items():
-        if key.startswith(PREFIX):
+        if is_reserved(key):
             if fixed.get(key) != value:
                 yield key
         elif (
@@ -227,6 +230,11 @@ def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) 
             or not (entry.kind is Kind.COMMIT or key in _RETENTION)
         ):
             yield key
+
+
+def is_reserved(key: str) -> bool:
+    """Whether a key is the protocol's own, of a property or of a summary."""
+    return key.startswith(PREFIX) and key != CONFLICTS
 
 
 def steers(key: str) -> bool:
@@ -275,7 +283,7 @@ class AssertNotSteered(AssertTableUUID):
 
 
 def _may_remove(kind: Kind, key: str) -> bool:
-    return key in KEYS if kind is Kind.FORGET else not key.startswith(PREFIX)
+    return key in KEYS if kind is Kind.FORGET else not is_reserved(key)
 
 
 def _may_set(kind: Kind, update: SetSnapshotRefUpdate) -> bool:

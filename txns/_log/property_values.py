@@ -62,6 +62,8 @@ _CODECS = {
     "write.metadata.compression-codec": re.compile(r"none|gzip", re.ASCII | re.IGNORECASE),
 }
 """What metadata is written by: Avro's, too, with pyiceberg."""
+_WORDS = {"txns.conflicts": frozenset({"file", "table"})}
+"""What the protocol goes by."""
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _FLAG = re.compile(r"y|yes|t|true|on|1|n|no|f|false|off|0", re.ASCII | re.IGNORECASE)
 
@@ -78,6 +80,8 @@ def is_unreadable(key: str, value: str) -> bool:
         return not _FLAG.fullmatch(value)
     if key in _CODECS:
         return not _CODECS[key].fullmatch(value)
+    if key in _WORDS:
+        return value not in _WORDS[key]
     return key == NAME_MAPPING and not _is_name_mapping(value)
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
 
-PREFIX = permitted.PREFIX
 
 LOG_COLUMNS = {1: "commit_ts", 2: "committed_at", 3: "txn_id", 4: "kind"}
 """The first columns of every commit table, by id (docs/spec.md 3.1)."""
@@ -131,7 +130,7 @@ def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
         InvalidUsage: 42602, one begins with `txns.`.
     """
     for key in keys:
-        if key.startswith(PREFIX):
+        if permitted.is_reserved(key):
             raise InvalidUsage(
                 "42602",
                 "properties that begin with txns. are the protocol's own, of snapshots and of"
@@ -162,7 +161,7 @@ def without_unchanged(base: TableMetadata, update: TableUpdate) -> TableUpdate:
     changed = {
         key: value
         for key, value in update.updates.items()
-        if not (key.startswith(PREFIX) or permitted.steers(key))
+        if not (permitted.is_reserved(key) or permitted.steers(key))
         or base.properties.get(key) != value
     }
     return SetPropertiesUpdate(updates=changed)
@@ -177,7 +176,7 @@ def copied_keys(metadata: TableMetadata) -> list[str]:
 
 def without_reserved(properties: Mapping[str, str]) -> dict[str, str]:
     """Give a user's own properties, without those that a copy of another table's has brought."""
-    return {key: value for key, value in properties.items() if not key.startswith(PREFIX)}
+    return {key: value for key, value in properties.items() if not permitted.is_reserved(key)}
 
 
 def refuse_commit_table(table: Identifier, metadata: TableMetadata) -> None:

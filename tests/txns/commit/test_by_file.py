@@ -129,6 +129,35 @@ def test_by_table_two_days_clash(handle, days, write):
         two.commit()
 
 
+@pytest.mark.parametrize("write", WRITES[:-1])
+def test_a_table_says_that_its_days_clash(handle, days, write):
+    """By its property, until that is taken back, whatever a transaction says."""
+    with handle.catalog().load_table(days).transaction() as change:
+        change.set_properties({"txns.conflicts": "table"})
+    one, two = handle.begin(), handle.begin(conflicts="file")
+    write(one.load_table(days), 1)
+    write(two.load_table(days), 2)
+    one.commit()
+    with pytest.raises(txns.Conflict):
+        two.commit()
+    with handle.catalog().load_table(days).transaction() as change:
+        change.remove_properties("txns.conflicts")
+    one, two = handle.begin(), handle.begin()
+    _overwrite(one.load_table(days), 1)
+    _overwrite(two.load_table(days), 2)
+    one.commit()
+    two.commit()
+
+
+def test_what_a_table_may_not_say_is_refused(handle, days):
+    for value in ("row", ""):
+        change = handle.catalog().load_table(days).transaction()
+        with pytest.raises(txns.InvalidUsage, match=r"txns\.conflicts"):
+            change.set_properties({"txns.conflicts": value}).commit_transaction()
+    with pytest.raises(txns.InvalidUsage, match="conflicts"):
+        handle.begin(conflicts="")
+
+
 def test_a_handle_goes_by_tables(lake, days):
     handle = lake.open(conflicts="table")
     one, two = handle.begin(), handle.begin()

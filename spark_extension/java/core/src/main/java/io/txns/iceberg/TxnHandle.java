@@ -157,6 +157,11 @@ public final class TxnHandle implements Closeable {
     return services.reserver().again(lost.turn(), tookMs, lost.lostAt(), id);
   }
 
+  /** Wait, without reserving anything, for who is older than the next try of a lost transaction. */
+  public void awaitTurn(Transaction lost) {
+    services.reserver().await(lost.turn(), lost.lostAt(), lost.id());
+  }
+
   /** Take back what was reserved for a transaction that has lost, and is not tried again. */
   public void giveUp(Transaction lost) {
     services.reserver().giveUp(lost.turn());

@@ -9,6 +9,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Reservation;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Refusal;
@@ -206,7 +207,7 @@ public final class CommitLoop {
         clock.backOff(backOffMs(failed));
       }
       members.forEach(CommitGroup.Member::isTried);
-      Optional<CommitLog.Swap> swap = tried(members, failed);
+      Optional<Swap> swap = tried(members, failed);
       if (swap.isEmpty() || !leader.isOpen()) {
         return;
       }
@@ -228,7 +229,7 @@ public final class CommitLoop {
   }
 
   /** Asks for the head, and makes one swap; see {@link #attempt}. */
-  private Optional<CommitLog.Swap> tried(List<CommitGroup.Member> members, int failed) {
+  private Optional<Swap> tried(List<CommitGroup.Member> members, int failed) {
     boolean asked = false;
     try (LockedRows locked = locked(members)) {
       Head head = locked == null ? log.load() : log.load(locked);
@@ -237,13 +238,13 @@ public final class CommitLoop {
       return attempt(members, head);
     } catch (RowsBusyException e) {
       tell(open(members), "others hold the rows, trying again", e);
-      return Optional.of(new CommitLog.Swap(CommitLog.Swap.Outcome.LOST, e));
+      return Optional.of(new Swap(Swap.Outcome.LOST, e));
     } catch (RuntimeException e) {
       if (asked || !isAskedAgain(members, failed, e)) {
         throw e;
       }
       tell(members, "the log cannot be asked, trying again", e);
-      return Optional.of(new CommitLog.Swap(CommitLog.Swap.Outcome.NOT_SENT, e));
+      return Optional.of(new Swap(Swap.Outcome.NOT_SENT, e));
     }
   }
 
@@ -280,14 +281,14 @@ public final class CommitLoop {
   }
 
   /** One swap, if it was not won; empty where no member is open any more. */
-  private Optional<CommitLog.Swap> attempt(List<CommitGroup.Member> members, Head head) {
+  private Optional<Swap> attempt(List<CommitGroup.Member> members, Head head) {
     Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock, turns());
     if (drafts.all().isEmpty()) {
       drafts.refused().forEach(CommitGroup.Member::failed);
       return Optional.empty();
     }
-    CommitLog.Swap swap = swap(head, drafts);
-    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+    Swap swap = swap(head, drafts);
+    if (swap.outcome() == Swap.Outcome.WON) {
       drafts.refused().forEach(CommitGroup.Member::notCommitted);
       drafts.entries().forEach((member, entry) -> member.committed(entry, log.newest()));
       return Optional.empty();
@@ -296,7 +297,7 @@ public final class CommitLoop {
     // Who was refused stays as well: it may have been because of entries that have not landed.
     drafts.members().forEach(member -> member.attempts().notWon(swap.cause()));
     drafts.members().forEach(member -> member.isUnsent(swap.isUnwritten() ? swap.cause() : null));
-    if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
+    if (swap.outcome() == Swap.Outcome.REFUSED) {
       RuntimeException own = drafts.members().size() == 1 ? swap.cause() : null;
       drafts.members().forEach(member -> member.refused(own));
     }
@@ -311,11 +312,11 @@ public final class CommitLoop {
   }
 
   /** Noted before it is sent: its thread may be stopped before it knows what became of it. */
-  private CommitLog.Swap swap(Head head, Drafts drafts) {
+  private Swap swap(Head head, Drafts drafts) {
     drafts.members().forEach(member -> member.attempts().trying(head));
     boolean sent = true;
     try {
-      CommitLog.Swap swap = log.append(head, drafts.all());
+      Swap swap = log.append(head, drafts.all());
       // Locked rows are moved by their COMMIT alone: whose were lost before has sent nothing.
       sent =
           switch (swap.outcome()) {

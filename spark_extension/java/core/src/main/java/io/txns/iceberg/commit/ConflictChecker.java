@@ -7,6 +7,7 @@ import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.log.Permitted;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.List;
@@ -15,6 +16,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -27,6 +29,8 @@ final class ConflictChecker {
   private static final Set<Operation> OF_FILES =
       Set.of(Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE);
   private static final Set<EntryKind> OF_ROWS = Set.of(EntryKind.COMMIT, EntryKind.ADOPT);
+
+  private static final String BY_TABLE = "table";
 
   private final String txnId;
   private final Isolation isolation;
@@ -122,9 +126,11 @@ final class ConflictChecker {
 
   /** Whether files tell what an entry has done to a table. */
   private boolean goesByFiles(Entry entry, Change change) {
+    TableMetadata base = reads.baseOf(change.uuid());
     return files.isPresent()
         && OF_ROWS.contains(entry.kind())
-        && OF_FILES.contains(change.operation());
+        && OF_FILES.contains(change.operation())
+        && (base == null || !BY_TABLE.equals(base.properties().get(Permitted.CONFLICTS)));
   }
 
   /** Whether an entry has left the rows of a table as they were. */

@@ -2,6 +2,7 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -36,6 +37,7 @@ public final class Reserver {
    * @param tookMs how long it took, without its waits for others, in ms
    * @param uuids of the tables at which it can lose again, those that count most first
    * @param txnId the id of the next one
+   * @throws TxnException 57014 where it is cancelled
    */
   public Turn again(Turn before, long tookMs, List<String> uuids, String txnId) {
     Reservation reserved = null;
@@ -43,6 +45,9 @@ public final class Reserver {
     try {
       reserved = reserved(before, tookMs, first(uuids, before), txnId);
     } catch (RuntimeException e) {
+      if (Thread.currentThread().isInterrupted()) {
+        throw e;
+      }
       LOG.debug(LogFields.of(txnId), "nothing is reserved for the next try", e);
       held = and(held, txnId); // it may have landed all the same
     }
@@ -50,16 +55,29 @@ public final class Reserver {
     return new Turn(before.ticket(), number, reserved, reserved == null ? held : Set.of(txnId));
   }
 
+  /**
+   * Only wait for them, as {@link #again} does then: of who has locks that others want.
+   *
+   * @throws TxnException 57014 where it is cancelled
+   */
+  public void await(Turn before, List<String> uuids, String txnId) {
+    try {
+      if (mayReserve(before, uuids)) {
+        awaitOlder(before, first(uuids, before), txnId);
+      }
+    } catch (RuntimeException e) {
+      if (Thread.currentThread().isInterrupted()) {
+        throw e;
+      }
+      LOG.debug(LogFields.of(txnId), "nobody is waited for", e);
+    }
+  }
+
   private Reservation reserved(Turn before, long tookMs, List<String> uuids, String txnId) {
-    Reservation mine = before.reserved();
-    if (uuids.isEmpty() || before.number() >= Reservation.NUMBER_MAX) {
+    if (!mayReserve(before, uuids)) {
       return null;
     }
-    if (mine != null && !log.load().state().reserved().contains(mine)) {
-      loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
-    }
-    Set<String> leaves = and(before.held(), txnId);
-    loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), 1, null, leaves));
+    Set<String> leaves = awaitOlder(before, uuids, txnId);
     if (loop.turns().arePaused(uuids)) {
       return null;
     }
@@ -68,6 +86,21 @@ public final class Reserver {
         new Reservation(txnId, uuids, before.ticket(), before.number() + 1, lastsMs);
     Entry entry = append(Turns.Claim.taking(wanted, leaves));
     return entry.reserved().contains(wanted) ? wanted : null;
+  }
+
+  private static boolean mayReserve(Turn before, List<String> uuids) {
+    return !uuids.isEmpty() && before.number() < Reservation.NUMBER_MAX;
+  }
+
+  /** Gives the ids of the tries of the same transaction, for which it does not wait. */
+  private Set<String> awaitOlder(Turn before, List<String> uuids, String txnId) {
+    Reservation mine = before.reserved();
+    if (mine != null && !log.load().state().reserved().contains(mine)) {
+      loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
+    }
+    Set<String> tries = and(before.held(), txnId);
+    loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), 1, null, tries));
+    return tries;
   }
 
   private static Set<String> and(Set<String> held, String txnId) {

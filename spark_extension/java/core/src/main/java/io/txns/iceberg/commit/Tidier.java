@@ -14,6 +14,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Rows;
@@ -190,18 +191,18 @@ public final class Tidier {
       return 0;
     }
     TidyAttempt attempt = new TidyAttempt(head);
-    CommitLog.Swap swap =
+    Swap swap =
         log.replace(
             head,
             (ops, base) ->
                 attempt.written(() -> next(ops, base, head.state(), done, attempt, head::atWork)));
-    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+    if (swap.outcome() == Swap.Outcome.WON) {
       attempt.superseded().forEach(log::supersede);
       return done.size();
     }
     LOG.info(LogFields.NONE, "the swap of a tidy was not won: {}", swap.outcome());
     LOG.debug("why", swap.cause());
-    if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
+    if (swap.outcome() == Swap.Outcome.NOT_SENT) {
       attempt.delete();
       return 0;
     }

@@ -29,6 +29,9 @@ public final class Permitted {
   /** What keys of the protocol begin with, of properties and of summaries. */
   public static final String PREFIX = "txns.";
 
+  /** In what two transactions have to meet on a table to clash: the one such property of a user. */
+  public static final String CONFLICTS = "txns.conflicts";
+
   public static final String COMMIT_TABLE = "txns.commit-table";
   public static final String TABLE_UUID = "txns.table-uuid";
   public static final String CREATED = "txns.created";
@@ -256,12 +259,17 @@ public final class Permitted {
     return updated.entrySet().stream()
         .filter(
             set ->
-                set.getKey().startsWith(PREFIX)
+                isReserved(set.getKey())
                     ? !set.getValue().equals(fixed.get(set.getKey()))
                     : steers(set.getKey())
                         || PropertyValues.isUnreadable(set.getKey(), set.getValue())
                         || !commits && !RETENTION.contains(set.getKey()))
         .map(Map.Entry::getKey);
+  }
+
+  /** Whether a key is the protocol's own, of a property or of a summary. */
+  public static boolean isReserved(String key) {
+    return key.startsWith(PREFIX) && !key.equals(CONFLICTS);
   }
 
   /**
@@ -304,7 +312,7 @@ public final class Permitted {
 
   private static Stream<String> notRemoved(EntryKind kind, Collection<String> keys) {
     return keys.stream()
-        .filter(key -> kind == EntryKind.FORGET ? !KEYS.contains(key) : key.startsWith(PREFIX));
+        .filter(key -> kind == EntryKind.FORGET ? !KEYS.contains(key) : isReserved(key));
   }
 
   private static boolean maySet(EntryKind kind, MetadataUpdate.SetSnapshotRef ref) {

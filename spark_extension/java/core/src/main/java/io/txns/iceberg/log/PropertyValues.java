@@ -59,6 +59,10 @@ final class PropertyValues {
           "write.metadata.compression-codec",
           word("none|gzip"));
 
+  /** What the protocol goes by. */
+  private static final Map<String, Set<String>> WORDS =
+      Map.of(Permitted.CONFLICTS, Set.of("file", "table"));
+
   private static final Pattern DIGITS = Pattern.compile("-?[0-9]{1,19}");
   private static final Pattern FLAG = word("y|yes|t|true|on|1|n|no|f|false|off|0");
 
@@ -85,6 +89,9 @@ final class PropertyValues {
     }
     if (CODECS.containsKey(key)) {
       return !CODECS.get(key).matcher(value).matches();
+    }
+    if (WORDS.containsKey(key)) {
+      return !WORDS.get(key).contains(value);
     }
     return NAME_MAPPING.equals(key) && !isNameMapping(value);
   }

@@ -1,7 +1,6 @@
 package io.txns.iceberg.meta;
 
 import java.util.function.Function;
-import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -16,14 +15,11 @@ import org.apache.iceberg.io.FileIO;
  * the row says which file it is, and files never change. What is committed by itself, the catalog
  * commits. One thread's.
  */
-final class KnownOperations extends BaseMetastoreTableOperations {
+final class KnownOperations extends StoredOperations {
   /** As often as Iceberg does. */
   private static final int RETRIES = 20;
 
   private final Catalog catalog;
-  private final TableIdentifier table;
-  private final FileIO io;
-  private final KnownMetadata known;
   private final Function<TableIdentifier, String> locations;
 
   /**
@@ -36,28 +32,16 @@ final class KnownOperations extends BaseMetastoreTableOperations {
       FileIO io,
       KnownMetadata known,
       Function<TableIdentifier, String> locations) {
+    super(table, io, known);
     this.catalog = catalog;
-    this.table = table;
-    this.io = io;
-    this.known = known;
     this.locations = locations;
-  }
-
-  @Override
-  protected String tableName() {
-    return table.toString();
-  }
-
-  @Override
-  public FileIO io() {
-    return io;
   }
 
   @Override
   protected void doRefresh() {
     String location = locations.apply(table);
     if (location != null) {
-      refreshFromMetadataLocation(location, null, RETRIES, file -> known.read(io, file));
+      read(location, RETRIES);
     } else if (currentMetadataLocation() != null) {
       throw new NoSuchTableException("Table does not exist any more: %s", table);
     } else {

@@ -1,6 +1,5 @@
 package io.txns.iceberg.meta;
 
-import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -12,14 +11,11 @@ import org.apache.iceberg.io.FileIO;
  * Operations of one table whose row is locked: what is committed through them is kept, and shown by
  * them alone. One thread's.
  */
-final class RowOperations extends BaseMetastoreTableOperations {
+final class RowOperations extends StoredOperations {
   /** More would keep others waiting for the row. */
   private static final int RETRIES = 2;
 
-  private final TableIdentifier table;
-  private final FileIO io;
   private final String location;
-  private final KnownMetadata known;
   private Said said = Said.NOTHING;
 
   /**
@@ -36,20 +32,8 @@ final class RowOperations extends BaseMetastoreTableOperations {
    * @param location the file that the row names; null where there is no row
    */
   RowOperations(TableIdentifier table, FileIO io, String location, KnownMetadata known) {
-    this.table = table;
-    this.io = io;
+    super(table, io, known);
     this.location = location;
-    this.known = known;
-  }
-
-  @Override
-  protected String tableName() {
-    return table.toString();
-  }
-
-  @Override
-  public FileIO io() {
-    return io;
   }
 
   /** What the row names; null where there is none. */
@@ -110,7 +94,7 @@ final class RowOperations extends BaseMetastoreTableOperations {
     if (location == null) {
       disableRefresh();
     } else {
-      refreshFromMetadataLocation(location, null, RETRIES, file -> known.read(io, file));
+      read(location, RETRIES);
     }
   }
 
@@ -133,7 +117,7 @@ final class RowOperations extends BaseMetastoreTableOperations {
 
   /** What was said, in a file that somebody may take. */
   Ready ready(String file, Object change) {
-    return new Ready(table, location, said.metadata(), file, change, io);
+    return new Ready(table, location, said.metadata(), file, change, io());
   }
 
   /** What was said, as it is in a file. */

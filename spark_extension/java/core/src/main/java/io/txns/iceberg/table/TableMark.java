@@ -30,7 +30,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
  */
 public record TableMark(TableIdentifier commitTable, String logId, long created, long applied) {
   /** What keys of the protocol begin with, of properties and of summaries. */
-  private static final String PREFIX = Permitted.PREFIX;
 
   public static final String COMMIT_TABLE = Permitted.COMMIT_TABLE;
   public static final String LOG_ID = CommitTable.LOG_ID;
@@ -138,7 +137,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
 
   private static void refuseReserved(TableIdentifier table, Set<String> keys) {
     for (String key : keys) {
-      if (key.startsWith(PREFIX)) {
+      if (Permitted.isReserved(key)) {
         throw TxnException.invalidUsage(
             "42602",
             String.format(
@@ -159,7 +158,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   /** A user's own properties, without those that a copy of another table's has brought. */
   public static Map<String, String> withoutReserved(Map<String, String> properties) {
     return properties.entrySet().stream()
-        .filter(entry -> !entry.getKey().startsWith(PREFIX))
+        .filter(entry -> !Permitted.isReserved(entry.getKey()))
         .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 

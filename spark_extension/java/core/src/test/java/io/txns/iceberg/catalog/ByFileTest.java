@@ -62,6 +62,28 @@ class ByFileTest {
     lake.create(handle, "shop.elsewhere");
   }
 
+  /** Until that is taken back, whatever a transaction says. */
+  @Test
+  void aTableSaysThatItsDaysClash() {
+    auto().updateProperties().set("txns.conflicts", "table").commit();
+    Transaction one = begin();
+    Transaction two = begin();
+    rewrite(in(one), 1);
+    rewrite(in(two), 2);
+    one.commit();
+    assertThatThrownBy(two::commit).hasMessageContaining(DAYS);
+    auto().updateProperties().remove("txns.conflicts").commit();
+    one = begin();
+    two = begin();
+    Write.OVERWRITE.run(in(one), 1);
+    Write.OVERWRITE.run(in(two), 2);
+    one.commit();
+    two.commit();
+    assertThatThrownBy(
+            () -> auto().updateProperties().set("txns.conflicts", "row").commit())
+        .hasMessageContaining("txns.conflicts");
+  }
+
   private Transaction begin() {
     return handle.begin(BeginOptions.defaults());
   }

@@ -24,6 +24,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.log.Swap;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -302,7 +303,7 @@ class BoundedHeadTest extends TwoTables {
       entries.add(filler.at(at, at.upper() + 1));
       at = at.with(entries.get(entries.size() - 1));
     }
-    assertThat(log.append(head, entries).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, entries).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   private static Entry advance(Head head, long commitTs, String comment) {

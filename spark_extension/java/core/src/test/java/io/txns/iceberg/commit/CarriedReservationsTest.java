@@ -20,6 +20,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Reservation;
+import io.txns.iceberg.log.Swap;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -263,7 +264,7 @@ class CarriedReservationsTest extends TwoTables {
             List.of(),
             Entry.Payload.NONE);
     List<Entry> entries = List.of(advance.reserving(List.of(reservations)));
-    assertThat(log.append(head, entries).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, entries).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   private List<Reservation> reserved() {

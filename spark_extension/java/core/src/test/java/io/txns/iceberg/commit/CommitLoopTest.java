@@ -20,6 +20,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Swap;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -211,7 +212,7 @@ class CommitLoopTest {
     CommitLog log = new CommitLog(lake.catalog(), COMMITS, Lake.CLOCK);
     Head head = log.load();
     Entry entry = head.entry(EntryKind.ADVANCE, head.upper() + 1, "elsewhere", List.of());
-    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   // Refusals

@@ -14,6 +14,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Swap;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -62,7 +63,7 @@ class GroupLimitsTest extends TwoTables {
     CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head head = log.load();
     Entry entry = advance(head, head.upper() + 1, "elsewhere-" + lost);
-    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   private static Entry advance(Head head, long commitTs, String txnId) {

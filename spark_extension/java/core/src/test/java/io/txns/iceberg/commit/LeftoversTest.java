@@ -20,6 +20,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.stage.Leftovers;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -78,7 +79,7 @@ class LeftoversTest extends TwoTables {
     CommitLog log = lake.open().services().log();
     Head head = log.load();
     Entry entry = head.entry(kind, head.upper() + 1, kind.stored(), List.of());
-    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   /** The commit table's files but for those of its metadata. */

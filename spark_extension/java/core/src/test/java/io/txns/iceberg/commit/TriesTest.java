@@ -21,6 +21,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Swap;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -108,7 +109,7 @@ class TriesTest {
     CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head head = log.load();
     assertThat(log.append(head, List.of(entry.apply(head))).outcome())
-        .isEqualTo(CommitLog.Swap.Outcome.WON);
+        .isEqualTo(Swap.Outcome.WON);
   }
 
   private static void refused(Transaction txn, String reason) {

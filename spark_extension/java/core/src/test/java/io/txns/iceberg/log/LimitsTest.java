@@ -154,7 +154,7 @@ class LimitsTest extends TwoTables {
     CommitLog log = lake.open().services().log();
     Head head = log.load();
     Entry moved = head.entry(EntryKind.ADVANCE, commitTs, "moved", List.of());
-    assertThat(log.append(head, List.of(moved)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(moved)).outcome()).isEqualTo(Swap.Outcome.WON);
     assertThat(lake.open().tidy()).isPositive();
     TransactionRow last = Iterables.getLast(lake.open().transactions());
     assertThat(last.commitTs()).isEqualTo(commitTs);

@@ -17,6 +17,7 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.simulation.Mutation.Original;
 import io.txns.iceberg.simulation.Mutation.Target;
@@ -69,7 +70,7 @@ final class Mutations {
               "an entry replaces the head that it was validated against (I1)",
               method(
                   "log.CommitLog",
-                  "CommitLog.Swap append(Head, List)",
+                  "Swap append(Head, List)",
                   (append, a) -> append.of(a[0], ((CommitLog) a[0]).load(), a[2]))),
           Mutation.of(
               "applied_by_snapshot_id",

@@ -8,6 +8,7 @@ import static io.txns.iceberg.simulation.Mutation.method;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.simulation.Mutation.Target;
 import java.util.List;
 import java.util.Set;
@@ -43,8 +44,8 @@ final class MutationsOfLoads {
               "a refused swap may have been carried out (I8)",
               method(
                   "log.CommitLog",
-                  "CommitLog.Swap swap(Head, CommitLog.Next)",
-                  (swap, a) -> believed((CommitLog.Swap) swap.of(a)))),
+                  "Swap swap(Head, CommitLog.Next)",
+                  (swap, a) -> believed((Swap) swap.of(a)))),
           Mutation.of(
               "log_created_in_the_loop",
               "who has seen the commit table makes no other one (3.2)",
@@ -108,8 +109,8 @@ final class MutationsOfLoads {
     return head.exists() ? head : log.loadOrCreate();
   }
 
-  private static CommitLog.Swap believed(CommitLog.Swap swap) {
-    if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
+  private static Swap believed(Swap swap) {
+    if (swap.outcome() == Swap.Outcome.REFUSED) {
       throw swap.cause();
     }
     return swap;

@@ -3,6 +3,7 @@ package io.txns.iceberg.simulation;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.simulation.Mutation.Target;
 import java.io.IOException;
 import java.io.InputStream;
@@ -67,9 +68,9 @@ class MutationsTest {
   }
 
   static Stream<Target> gone() {
-    String method = "CommitLog.Swap append(Head, List)";
+    String method = "Swap append(Head, List)";
     return Stream.of(
-        Mutation.method("log.CommitLog", "CommitLog.Swap append(Head)", Mutation.NOTHING),
+        Mutation.method("log.CommitLog", "Swap append(Head)", Mutation.NOTHING),
         Mutation.call("log.CommitLog", method, "Head: boolean isThere()", Mutation.NOTHING),
         Mutation.method(
             "log.CommitLog$Next",

@@ -24,6 +24,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.StagedTable;
 import java.util.ArrayDeque;
@@ -400,7 +401,7 @@ class BornAppliedTest extends TwoTables {
       }
     }
     Entry entry = entry(head, commitTs, txnId, changes, carried);
-    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(Swap.Outcome.WON);
     moved.forEach((staged, built) -> move(staged, new LoggedChange(entry, built.change()), built));
     return entry;
   }

@@ -42,6 +42,11 @@ record LostTransaction(
     }
   }
 
+  /** Waits for who is older than the next try, for two minutes at most. */
+  void awaitTurn() {
+    catalog.handle().awaitTurn(transaction);
+  }
+
   /** The next try. */
   Transaction again(BeginOptions options) {
     return catalog.handle().begin(options, transaction, tookMs);

@@ -171,13 +171,25 @@ public final class TxnSession {
    *
    * @throws TxnException 25001 inside a transaction
    */
-  public synchronized OpenTransaction begin(TxnModes modes, TransactionCatalog catalog) {
-    if (open != null) {
-      throw TxnException.invalidUsage(
-          "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
+  public OpenTransaction begin(TxnModes modes, TransactionCatalog catalog) {
+    LostTransaction before = takeLost(modes);
+    try {
+      if (before != null) {
+        before.awaitTurn(); // outside of the monitor: SHOW, CANCEL and time-outs go on
+      }
+      return beginAfter(before, modes, catalog);
+    } catch (RuntimeException e) {
+      if (before != null) {
+        before.giveUp();
+      }
+      throw e;
     }
-    TxnModes wanted = modes.orElse(next).orElse(defaults);
-    OpenTransaction begun = new OpenTransaction(wanted, isStream(), takeLost(wanted));
+  }
+
+  private synchronized OpenTransaction beginAfter(
+      LostTransaction before, TxnModes modes, TransactionCatalog catalog) {
+    refuseToBegin();
+    OpenTransaction begun = new OpenTransaction(wanted(modes), isStream(), before);
     if (catalog != null) {
       begun.bind(catalog, begun.modes().options());
     }
@@ -186,11 +198,23 @@ public final class TxnSession {
     return begun;
   }
 
+  private void refuseToBegin() {
+    if (open != null) {
+      throw TxnException.invalidUsage(
+          "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
+    }
+  }
+
+  private TxnModes wanted(TxnModes modes) {
+    return modes.orElse(next).orElse(defaults);
+  }
+
   /** The try before what begins with {@code modes}; null for none, and then it is given up. */
-  private LostTransaction takeLost(TxnModes modes) {
+  private synchronized LostTransaction takeLost(TxnModes modes) {
+    refuseToBegin();
     LostTransaction before = lost;
     lost = null;
-    if (before == null || before.isFollowedBy(modes)) {
+    if (before == null || before.isFollowedBy(wanted(modes))) {
       return before;
     }
     before.giveUp();
@@ -444,10 +468,12 @@ public final class TxnSession {
     }
   }
 
-  /** Who has lost is tried again, perhaps. */
+  /** Who has lost is tried again, perhaps; what ends otherwise needs its turn no more. */
   private synchronized void note(OpenTransaction transaction, RuntimeException e) {
     if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
       lost = transaction.lost();
+    } else if (open != transaction) {
+      transaction.giveUp();
     }
   }
 

@@ -84,6 +84,31 @@ class SessionTest extends SparkTestBase {
     }
   }
 
+  /** Who waits for his turn keeps nobody from seeing what there is. */
+  @Test
+  void aBeginThatWaitsForAnOlderOneBlocksNobodyElseInItsSession() throws Exception {
+    SparkSession younger = spark.newSession();
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql("BEGIN");
+    other.sql("INSERT INTO " + table + " VALUES (2)");
+    younger.sql("BEGIN");
+    List<SparkSession> both = List.of(spark, younger);
+    both.forEach(each -> each.sql("UPDATE " + table + " SET id = 3"));
+    other.sql("UPDATE " + table + " SET id = 4");
+    Thread.sleep(2000); // so that the older one asks for some seconds
+    fails("40001", younger, "COMMIT");
+    fails("40001", spark, "COMMIT");
+    spark.sql("BEGIN");
+    Thread begins = new Thread(() -> younger.sql("BEGIN"));
+    begins.start();
+    Thread.sleep(1000);
+    younger.sql("SHOW TRANSACTION").collect();
+    assertThat(begins.isAlive()).isTrue();
+    spark.sql("ROLLBACK"); // which gives up what is reserved
+    begins.join(TimeUnit.SECONDS.toMillis(30));
+    younger.sql("ROLLBACK");
+  }
+
   private void loses() {
     spark.sql("BEGIN ISOLATION LEVEL SERIALIZABLE");
     spark.sql("UPDATE " + table + " SET id = 2");
