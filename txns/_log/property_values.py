@@ -55,15 +55,14 @@ _FLAGS = frozenset(
         "write.object-storage.partitioned-paths",
     }
 )
-_CODECS = {
+_WORDS = {
     "write.avro.compression-codec": re.compile(
         r"null|uncompressed|bzip2|snappy|deflate|gzip|zstandard|zstd", re.ASCII | re.IGNORECASE
     ),
     "write.metadata.compression-codec": re.compile(r"none|gzip", re.ASCII | re.IGNORECASE),
+    "txns.conflicts": re.compile(r"file|table", re.ASCII),
 }
-"""What metadata is written by: Avro's, too, with pyiceberg."""
-_WORDS = {"txns.conflicts": frozenset({"file", "table"})}
-"""What the protocol goes by."""
+"""Codecs of metadata: Avro's, too, with pyiceberg; and what the protocol goes by."""
 _DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _FLAG = re.compile(r"y|yes|t|true|on|1|n|no|f|false|off|0", re.ASCII | re.IGNORECASE)
 
@@ -78,10 +77,8 @@ def is_unreadable(key: str, value: str) -> bool:
         return not _is_number(value, *_SPLITS[key])
     if key in _FLAGS:
         return not _FLAG.fullmatch(value)
-    if key in _CODECS:
-        return not _CODECS[key].fullmatch(value)
     if key in _WORDS:
-        return value not in _WORDS[key]
+        return not _WORDS[key].fullmatch(value)
     return key == NAME_MAPPING and not _is_name_mapping(value)
 
 

@@ -51,17 +51,15 @@ final class PropertyValues {
           "write.object-storage.enabled",
           "write.object-storage.partitioned-paths");
 
-  /** What metadata is written by: Avro's, too, with pyiceberg. */
-  private static final Map<String, Pattern> CODECS =
+  /** Codecs of metadata: Avro's, too, with pyiceberg; and what the protocol goes by. */
+  private static final Map<String, Pattern> WORDS =
       Map.of(
           "write.avro.compression-codec",
           word("null|uncompressed|bzip2|snappy|deflate|gzip|zstandard|zstd"),
           "write.metadata.compression-codec",
-          word("none|gzip"));
-
-  /** What the protocol goes by. */
-  private static final Map<String, Set<String>> WORDS =
-      Map.of(Permitted.CONFLICTS, Set.of("file", "table"));
+          word("none|gzip"),
+          Permitted.CONFLICTS,
+          Pattern.compile("file|table"));
 
   private static final Pattern DIGITS = Pattern.compile("-?[0-9]{1,19}");
   private static final Pattern FLAG = word("y|yes|t|true|on|1|n|no|f|false|off|0");
@@ -87,11 +85,8 @@ final class PropertyValues {
     if (FLAGS.contains(key)) {
       return !FLAG.matcher(value).matches();
     }
-    if (CODECS.containsKey(key)) {
-      return !CODECS.get(key).matcher(value).matches();
-    }
     if (WORDS.containsKey(key)) {
-      return !WORDS.get(key).contains(value);
+      return !WORDS.get(key).matcher(value).matches();
     }
     return NAME_MAPPING.equals(key) && !isNameMapping(value);
   }
