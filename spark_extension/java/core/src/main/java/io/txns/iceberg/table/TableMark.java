@@ -30,8 +30,8 @@ import org.apache.iceberg.catalog.TableIdentifier;
  */
 public record TableMark(TableIdentifier commitTable, String logId, long created, long applied) {
   /** What keys of the protocol begin with, of properties and of summaries. */
-
   public static final String COMMIT_TABLE = Permitted.COMMIT_TABLE;
+
   public static final String LOG_ID = CommitTable.LOG_ID;
   static final String TABLE_UUID = Permitted.TABLE_UUID;
   public static final String CREATED = Permitted.CREATED;

@@ -79,8 +79,7 @@ class ByFileTest {
     Write.OVERWRITE.run(in(two), 2);
     one.commit();
     two.commit();
-    assertThatThrownBy(
-            () -> auto().updateProperties().set("txns.conflicts", "row").commit())
+    assertThatThrownBy(() -> auto().updateProperties().set("txns.conflicts", "row").commit())
         .hasMessageContaining("txns.conflicts");
   }
 

@@ -108,8 +108,7 @@ class TriesTest {
   private void appendElsewhere(Function<Head, Entry> entry) {
     CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head head = log.load();
-    assertThat(log.append(head, List.of(entry.apply(head))).outcome())
-        .isEqualTo(Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry.apply(head))).outcome()).isEqualTo(Swap.Outcome.WON);
   }
 
   private static void refused(Transaction txn, String reason) {

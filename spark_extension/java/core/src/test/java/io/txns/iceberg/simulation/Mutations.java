@@ -17,7 +17,6 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
-import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.simulation.Mutation.Original;
 import io.txns.iceberg.simulation.Mutation.Target;

@@ -3,7 +3,6 @@ package io.txns.iceberg.simulation;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.simulation.Mutation.Target;
 import java.io.IOException;
 import java.io.InputStream;
