@@ -106,7 +106,7 @@ class AutocommitCatalog(TxnCatalog):
             return Table(
                 table.name(), table.metadata, table.metadata_location, table.io, self, table.config
             )
-        return TxnTable(
+        table = TxnTable(
             name,
             loaded.metadata,
             loaded.location,
@@ -115,7 +115,25 @@ class AutocommitCatalog(TxnCatalog):
             read_ts=loaded.read_ts,
             on_read=_ignore_read,
             on_write=partial(self._parts.places.refuse_to_write, loaded),
+            before_write=lambda: self._adopt_for(table, loaded),
         )
+        return table
+
+    def _adopt_for(self, table: TxnTable, loaded: Loaded) -> None:
+        """Let an operation see what strangers had appended when its table was loaded."""
+        if loaded.stranger and table.metadata is loaded.metadata and self._adopts(loaded):
+            table.refresh()
+
+    def _adopts(self, loaded: Loaded) -> bool:
+        """Adopt what strangers have appended to a table; say whether there was anything."""
+        stranger = loaded.stranger
+        if not (loaded.registered and stranger and stranger.adoptable) or loaded.dropped:
+            return False
+        return bool(self._parts.committer.adopt(loaded.identifier))
+
+    def _load_to_write(self, name: Identifier) -> Loaded:
+        loaded = self._load(name)
+        return self._load(name) if self._adopts(loaded) else loaded
 
     def create_table(
         self,
@@ -227,7 +245,7 @@ class AutocommitCatalog(TxnCatalog):
         """Drop a table: it is hidden; its files stay for readers of older timestamps."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        loaded = self._load(name)
+        loaded = self._load_to_write(name)
         if not loaded.registered:
             refuse_commit_table(name, loaded.metadata)
             self._parts.catalog.drop_table(identifier)
@@ -288,7 +306,7 @@ class AutocommitCatalog(TxnCatalog):
         target = self.identifier_to_tuple(to_identifier)
         self._refuse_commit_table(source)
         self._refuse_commit_table(target)
-        loaded = self._load(source)
+        loaded = self._load_to_write(source)
         refuse_commit_table(source, loaded.metadata)
         self._refuse_existing(target)
         if isinstance(loaded, Forgotten):  # by a rename that died, perhaps
