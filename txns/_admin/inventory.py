@@ -48,9 +48,7 @@ class Surveyed:
         return self.loaded is None or self.loaded.stranger is not None
 
 
-def survey(
-    parts: Parts, head: Head, names: Iterable[Identifier] | None = None
-) -> list[Surveyed]:
+def survey(parts: Parts, head: Head, names: Iterable[Identifier] | None = None) -> list[Surveyed]:
     """Give every table under care in every namespace, or of names; dropped ones, too; by name."""
     found = []
     for name in sorted(_names(parts, head) if names is None else names):

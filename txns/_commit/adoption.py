@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 
 
-class StrangerMet(Exception):  # noqa: N818 -- it ends an attempt, and is no error
+class StrangerMet(Exception):
     """Under its lock an attempt has met rows that strangers appended: they are adopted first."""
 
     def __init__(self, table: Identifier) -> None:
