@@ -337,8 +337,8 @@ class Committer:
         """
         Adopt what strangers have appended to the tables that a transaction writes.
 
-        Who only appends does not ask a catalog for it: those rows and his do not meet, whichever
-        come first.
+        Who only appends and has read nothing does not ask a catalog for it: those rows and his do
+        not meet, whichever come first.
         """
         if request.kind is not Kind.COMMIT:
             return
@@ -347,7 +347,8 @@ class Committer:
             if write.create or write.real is None:
                 continue
             now = write.real.metadata
-            if looks and not write.append_only and not self._adoption.is_due(now):
+            blind = write.append_only and request.reads.is_blind
+            if looks and not blind and not self._adoption.is_due(now):
                 try:
                     now = load_table(self._catalog, table).metadata
                 except NoSuchTableError:

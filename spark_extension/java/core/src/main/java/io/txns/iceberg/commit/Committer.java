@@ -361,7 +361,8 @@ public final class Committer {
 
   /**
    * Adopt what strangers have appended to the tables that a transaction writes. Who only appends
-   * does not ask a catalog for it: those rows and his do not meet, whichever come first.
+   * and has read nothing does not ask a catalog for it: those rows and his do not meet, whichever
+   * come first.
    */
   private void adoptDue(CommitRequest request) {
     if (request.kind() != EntryKind.COMMIT) {
@@ -373,7 +374,8 @@ public final class Committer {
         continue;
       }
       TableMetadata now = write.real().current();
-      if (looks && now != null && !write.isAppendOnly() && !adoption.isDue(now)) {
+      boolean blind = write.isAppendOnly() && request.reads().isBlind();
+      if (looks && now != null && !blind && !adoption.isDue(now)) {
         now = tables.asItStands(write.identifier()).orElse(null);
       }
       if (adoption.isDue(now)) {
