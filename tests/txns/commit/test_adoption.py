@@ -353,7 +353,7 @@ def test_a_stranger_beside_two_hundred_transactions(lake, ours):
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["appends", "deletes"])
-def test_compaction_costs_no_transaction_more_than_a_rebase(lake, ours, reads):
+def test_compaction_costs_no_transaction_more_than_a_restage(lake, ours, reads):
     """1. A transaction writes. 2. Files that it does not take away are compacted. 3. It commits."""
     a = lake.table("a", [1])
     for value in range(2, 8):

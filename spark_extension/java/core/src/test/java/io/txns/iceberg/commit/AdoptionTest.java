@@ -298,7 +298,7 @@ class AdoptionTest extends TwoTables {
   /** 1. A transaction writes. 2. A service compacts. 3. It commits, also where the log went on. */
   @ParameterizedTest
   @ValueSource(strings = {"inline", "atomic"})
-  void compactionCostsNoMoreThanARebase(String apply) throws Exception {
+  void compactionCostsNoMoreThanARestage(String apply) throws Exception {
     TxnHandle writer = opened(apply);
     for (long row = 2; row < 8; row++) {
       Transaction txn = begun(writer);
