@@ -20,7 +20,12 @@ from pyiceberg.table import (
 )
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+)
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
@@ -61,6 +66,8 @@ _TRIES = 50
 """Of one statement on a table that is ahead: as often as the log's swap is tried."""
 
 _BACK_OFF_MS = 5
+
+_OF_SNAPSHOTS = (AddSnapshotUpdate, SetSnapshotRefUpdate, RemoveSnapshotRefUpdate)
 
 
 def _ignore_read(_row_filter: RowFilter) -> None:
@@ -201,8 +208,12 @@ class AutocommitCatalog(TxnCatalog):
         loaded = self._load(name)
         if not loaded.registered and self._parts.config.register == "all":
             return self._commit_unregistered(table, requirements, updates)
-        loaded = loaded.writable()
-        base = table.metadata
+        loaded, base = loaded.writable(), table.metadata
+        read_ts = table.read_ts_of(base)
+        moves = any(isinstance(update, _OF_SNAPSHOTS) for update in updates)
+        if not moves and self._adopts(loaded):  # other properties and columns do not mind
+            loaded = self._load(name).writable()
+            base, read_ts = loaded.metadata, loaded.read_ts
         self._parts.places.refuse_to_write(loaded, base)
         self._parts.places.refuse_to_stage(name, base, updates)
         for requirement in requirements:
@@ -216,7 +227,7 @@ class AutocommitCatalog(TxnCatalog):
             kept = self._parts.kept_by_expiry(base, updates)
         staged.stage(kept, appended=appended)
         if staged.changed:
-            self._commit(staged, table.read_ts_of(base))
+            self._commit(staged, read_ts)
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedTable) -> CommitTableResponse:
