@@ -42,10 +42,11 @@ def adopt(parts: Parts, names: Iterable[Identifier] | None = None) -> Iterator[A
     """
     for each in survey(parts, parts.log.load(), names):
         table = each.loaded.table if each.loaded else None
-        if table is None or each.dropped or not parts.adoption.is_due(table.metadata):
+        if table is None or each.dropped:
             continue
         try:
-            entries = parts.committer.adopt(each.identifier)
+            due = parts.adoption.is_due(table.metadata)
+            entries = parts.committer.adopt(each.identifier) if due else []
         except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
             yield Adopted(each.identifier, None, error)
             continue
