@@ -3,7 +3,6 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
@@ -36,8 +35,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
 
 /** Ends what strangers did to a table: takes it in, or puts the logged state back. */
 public final class Repairer {
-  private static final TxnLogger LOG = TxnLogger.of(Repairer.class);
-
   private final Adoption adoption;
   private final CommitLog log;
   private final DataTables tables;

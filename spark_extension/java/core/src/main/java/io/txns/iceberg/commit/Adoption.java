@@ -287,9 +287,13 @@ public final class Adoption {
       Iterable<DataFile> files =
           SnapshotChanges.builderFor(source).snapshot(theirs).build().addedDataFiles();
       files.forEach(append::appendFile);
-      Restager.ownWords(theirs).entrySet().stream()
-          .filter(word -> !word.getKey().startsWith(Permitted.PREFIX))
-          .forEach(word -> append.set(word.getKey(), word.getValue()));
+      Restager.ownWords(theirs)
+          .forEach(
+              (key, said) -> {
+                if (!key.startsWith(Permitted.PREFIX)) {
+                  append.set(key, said);
+                }
+              });
     }
     append.commit();
     return request(EntryKind.ADOPT, "adopt", loaded, staged, stranger, takenIn(stranger));
