@@ -42,7 +42,7 @@ from txns._stage import change_builder
 from txns._stage import create_table as _create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
-from txns._table.loaded import Forgotten, SwitchedOff, Unregistered
+from txns._table.loaded import Forgotten, Registered, SwitchedOff, Unregistered
 from txns._table.mark import mark_of, refuse_commit_table, refuse_reserved_in
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -128,15 +128,15 @@ class AutocommitCatalog(TxnCatalog):
 
     def _adopt_for(self, table: TxnTable, loaded: Loaded) -> None:
         """Let an operation see what strangers had appended when its table was loaded."""
-        if loaded.stranger and table.metadata is loaded.metadata and self._adopts(loaded):
+        if table.metadata is loaded.metadata and self._adopts(loaded):
             table.refresh()
 
     def _adopts(self, loaded: Loaded) -> bool:
         """Adopt what strangers have appended to a table; say whether there was anything."""
-        stranger = loaded.stranger
-        if not (loaded.registered and stranger and stranger.adoptable) or loaded.dropped:
+        if not isinstance(loaded, Registered) or loaded.table is None or loaded.dropped:
             return False
-        return bool(self._parts.committer.adopt(loaded.identifier))
+        is_due = self._parts.adoption.is_due(loaded.table.metadata)
+        return is_due and bool(self._parts.committer.adopt(loaded.identifier))
 
     def _load_to_write(self, name: Identifier) -> Loaded:
         loaded = self._load(name)

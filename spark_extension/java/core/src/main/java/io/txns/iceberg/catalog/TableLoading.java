@@ -9,7 +9,6 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.Stranger;
 import java.util.Optional;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
@@ -127,7 +126,7 @@ public record TableLoading(
   private static boolean isAdopted(Services services, Loaded loaded) {
     return loaded instanceof Loaded.Registered table
         && !table.dropped()
-        && table.stranger().filter(Stranger::adoptable).isPresent()
+        && services.adoption().isDue(table.real().current())
         && services.committer().adopt(table.identifier());
   }
 

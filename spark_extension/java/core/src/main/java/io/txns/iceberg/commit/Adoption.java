@@ -91,7 +91,7 @@ public final class Adoption {
    *
    * @param metadata the catalog's own, of a table under care; null for one that is not created yet
    */
-  boolean isDue(TableMetadata metadata) {
+  public boolean isDue(TableMetadata metadata) {
     Optional<TableMark> mark = metadata == null ? Optional.empty() : TableMark.of(metadata);
     Snapshot main = metadata == null ? null : metadata.currentSnapshot();
     if (mark.isEmpty() || main == null) {
