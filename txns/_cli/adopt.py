@@ -19,12 +19,14 @@ from txns._message import time_of
 from txns.errors import CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
     from txns._admin.adopt import Adopted
     from txns._cli.options import Lake
     from txns._identifier import Identifier
+
+    Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -134,6 +136,6 @@ def _stopping() -> Iterator[threading.Event]:
         _restore(before)
 
 
-def _restore(handlers: dict[signal.Signals, object]) -> None:
+def _restore(handlers: Mapping[signal.Signals, Handler]) -> None:
     for number, handler in handlers.items():
-        signal.signal(number, handler)  # type: ignore[arg-type] -- what `getsignal` has given
+        signal.signal(number, handler)

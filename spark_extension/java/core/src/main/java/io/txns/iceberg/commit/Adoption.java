@@ -140,10 +140,8 @@ public final class Adoption {
       return null;
     }
     TableMetadata metadata = loaded.real().current();
-    LongPredicate wanted =
-        kept -> !left.contains(kept) && (isKeptByApply(head, metadata, kept) || !left.add(kept));
     try {
-      return onBranch(loaded, staged, wanted);
+      return onBranch(loaded, staged, kept -> isNotLeft(head, metadata, kept));
     } catch (TxnException e) {
       if (e.kind() != ErrorKind.UNSUPPORTED) {
         throw e;
@@ -151,6 +149,17 @@ public final class Adoption {
       LOG.info(LogFields.of(loaded.identifier()), "not adopted: {}", e.getMessage());
       return null; // which is a person's affair, and in nobody's way
     }
+  }
+
+  private boolean isNotLeft(Head head, TableMetadata metadata, long keptHead) {
+    if (left.contains(keptHead)) {
+      return false;
+    }
+    boolean kept = isKeptByApply(head, metadata, keptHead);
+    if (!kept) {
+      left.add(keptHead);
+    }
+    return kept;
   }
 
   /**
