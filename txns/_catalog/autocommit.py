@@ -20,12 +20,7 @@ from pyiceberg.table import (
 )
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertCreate,
-    RemoveSnapshotRefUpdate,
-    SetSnapshotRefUpdate,
-)
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
@@ -67,11 +62,14 @@ _TRIES = 50
 
 _BACK_OFF_MS = 5
 
-_OF_SNAPSHOTS = (AddSnapshotUpdate, SetSnapshotRefUpdate, RemoveSnapshotRefUpdate)
-
 
 def _ignore_read(_row_filter: RowFilter) -> None:
     """A single operation validates what it reads by pyiceberg's own means."""
+
+
+def _moves_main(update: TableUpdate) -> bool:
+    """Whether an update is made for the rows that there are: others do not mind more of them."""
+    return isinstance(update, AddSnapshotUpdate) or getattr(update, "ref_name", "") == MAIN_BRANCH
 
 
 def _not_applied(identifier: Identifier) -> Quarantined:
@@ -210,8 +208,7 @@ class AutocommitCatalog(TxnCatalog):
             return self._commit_unregistered(table, requirements, updates)
         loaded, base = loaded.writable(), table.metadata
         read_ts = table.read_ts_of(base)
-        moves = any(isinstance(update, _OF_SNAPSHOTS) for update in updates)
-        if not moves and self._adopts(loaded):  # other properties and columns do not mind
+        if not any(map(_moves_main, updates)) and self._adopts(loaded):
             loaded = self._load(name).writable()
             base, read_ts = loaded.metadata, loaded.read_ts
         self._parts.places.refuse_to_write(loaded, base)
