@@ -45,8 +45,9 @@ def adopt(parts: Parts, names: Iterable[Identifier] | None = None) -> Iterator[A
         if table is None or each.dropped:
             continue
         try:
-            due = parts.adoption.is_due(table.metadata)
-            entries = parts.committer.adopt(each.identifier) if due else []
+            if not parts.adoption.is_due(table.metadata):
+                continue
+            entries = parts.committer.adopt(each.identifier)
         except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
             yield Adopted(each.identifier, None, error)
             continue

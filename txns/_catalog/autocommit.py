@@ -107,10 +107,8 @@ class AutocommitCatalog(TxnCatalog):
         cared_for = loaded.registered or self._parts.config.register == "all"
         if isinstance(loaded, SwitchedOff) or not cared_for:
             assert loaded.table is not None
-            table = loaded.table
-            return Table(
-                table.name(), table.metadata, table.metadata_location, table.io, self, table.config
-            )
+            raw = loaded.table
+            return Table(raw.name(), raw.metadata, raw.metadata_location, raw.io, self, raw.config)
         table = TxnTable(
             name,
             loaded.metadata,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
-_ROUNDS = 3
+_ROUNDS = 5
 """So often somebody looks for more to adopt on one table, at most."""
 
 
@@ -329,8 +329,6 @@ class Committer:
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
             adopted.append(entry)
             self.apply(entry)
-            if not self._applier.take_kept([table]):
-                break
         return adopted
 
     def _adopt_due(self, request: CommitRequest) -> None:

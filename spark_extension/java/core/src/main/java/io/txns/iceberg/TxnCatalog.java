@@ -147,8 +147,8 @@ public final class TxnCatalog
   /**
    * Load a table to write it; what strangers have appended to it comes before the write.
    *
-   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody registered,
-   *     inside an explicit transaction
+   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody
+   *     registered, inside an explicit transaction
    */
   public Table loadTableForWrite(TableIdentifier identifier) {
     return loading.loadForWrite(identifier);

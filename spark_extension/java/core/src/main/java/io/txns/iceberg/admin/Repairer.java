@@ -127,8 +127,7 @@ public final class Repairer {
       SnapshotCopy.stage(staged, theirs, staged.current().currentSnapshot());
     }
     Map<String, String> marks = Adoption.takenIn(standing);
-    return committed(
-        adoption.request(EntryKind.REPAIR, "adopt", loaded, staged, standing, marks));
+    return committed(adoption.request(EntryKind.REPAIR, "adopt", loaded, staged, standing, marks));
   }
 
   /**

@@ -86,17 +86,7 @@ public record Services(
     Adoption adoption = new Adoption(log, timeline, tables, checks, applier, clock);
     Committer committer =
         new Committer(
-            config,
-            log,
-            loop,
-            timeline,
-            rows,
-            tables,
-            places,
-            applier,
-            adoption,
-            tidier,
-            clock,
+            config, log, loop, timeline, rows, tables, places, applier, adoption, tidier, clock,
             metrics);
     return new Services(
         catalogName,

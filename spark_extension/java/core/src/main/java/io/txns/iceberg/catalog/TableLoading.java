@@ -80,8 +80,8 @@ public record TableLoading(
    * Load a table to write it. Outside an explicit transaction what strangers have appended to it is
    * adopted first, so that the write sees it.
    *
-   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody registered,
-   *     inside an explicit transaction
+   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody
+   *     registered, inside an explicit transaction
    */
   public Table loadForWrite(TableIdentifier identifier) {
     services.checks().refuseCommitTable(identifier);

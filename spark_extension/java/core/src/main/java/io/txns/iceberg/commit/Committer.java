@@ -51,7 +51,7 @@ public final class Committer {
   private static final TxnLogger LOG = TxnLogger.of(Committer.class);
 
   /** So often somebody looks for more to adopt on one table, at most. */
-  private static final int ROUNDS = 3;
+  private static final int ROUNDS = 5;
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
@@ -338,9 +338,6 @@ public final class Committer {
       }
       LOG.info(LogFields.of(table), "adopted what was appended past the log");
       adopted = true;
-      if (applier.takeKept(Set.of(table)).isEmpty()) {
-        return true;
-      }
     }
     return adopted;
   }

@@ -217,8 +217,7 @@ class AdoptionTest extends TwoTables {
     TxnHandle writer = opened(apply);
     appendBeside(BESIDE);
     overwrite(outside.loadTable(A), 7);
-    isRefused(
-        ErrorKind.QUARANTINED, () -> append(writer.catalog(() -> null).loadTable(A), 2));
+    isRefused(ErrorKind.QUARANTINED, () -> append(writer.catalog(() -> null).loadTable(A), 2));
     Transaction txn = begun(writer);
     isRefused(ErrorKind.QUARANTINED, () -> append(in(writer, txn), 2));
   }
@@ -268,7 +267,7 @@ class AdoptionTest extends TwoTables {
                 try {
                   appendBeside(row);
                   written.add(row);
-                  Thread.sleep(20);
+                  Thread.sleep(100);
                 } catch (CommitFailedException e) {
                   continue; // a row less
                 } catch (InterruptedException e) {
@@ -277,7 +276,7 @@ class AdoptionTest extends TwoTables {
               }
             });
     stranger.start();
-    for (long row = 2; row < 22; row++) {
+    for (long row = 2; row < 12; row++) {
       Transaction txn = begun(writer);
       append(in(writer, txn), row);
       append(writer.catalog(() -> txn).loadTable(id("shop.b")), row);
@@ -285,13 +284,14 @@ class AdoptionTest extends TwoTables {
     }
     over.set(true);
     stranger.join();
-    append(writer.catalog(() -> null).loadTable(A), 22);
-    List<Long> expected =
-        Stream.concat(LongStream.range(1, 23).boxed(), written.stream()).toList();
+    while (writer.services().committer().adopt(A)) {
+      continue; // what was appended meanwhile
+    }
+    List<Long> expected = Stream.concat(LongStream.range(1, 12).boxed(), written.stream()).toList();
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
     assertThat(lake.plainIds("shop.a")).isEqualTo(expected);
     assertThat(kinds()).contains("adopt");
-    assertThat(kinds().stream().filter("commit"::equals)).hasSize(21);
+    assertThat(kinds().stream().filter("commit"::equals)).hasSize(10);
     assertThat(outside.loadTable(A).refs()).containsOnlyKeys("main");
   }
 
