@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
+from txns._commit.adoption import Adoption
 from txns._commit.apply import Applier
 from txns._commit.born_applied import Births
 from txns._commit.committer import Committer
@@ -64,6 +65,7 @@ class Parts:
     applier: Applier
     births: Births
     tidier: Tidier
+    adoption: Adoption
     committer: Committer
     registrar: Registrar
     rehearsal: Rehearsal
@@ -89,8 +91,9 @@ class Parts:
         loop = CommitLoop(log, timeline, bounds, tidier, clock, turns=turns, rows=rows)
         births = Births(_moved_together(rows, config), config, log, tables, places, applier, clock)
         validation = Validation(config, log, timeline, tables, places, births, clock)
+        adoption = Adoption(log, timeline, tables, places, applier, clock)
         committer = Committer(
-            catalog, log, loop, validation, applier, births, tidier, clock, metrics
+            catalog, log, loop, validation, applier, births, adoption, tidier, clock, metrics
         )
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
@@ -107,6 +110,7 @@ class Parts:
             applier,
             births,
             tidier,
+            adoption,
             committer,
             registrar,
             Rehearsal(config.rehearse_conflicts),

@@ -71,10 +71,6 @@ def test_a_stranger_is_adopted_by_one_for_both(lake: Lake) -> None:
     lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (3, 30)")
     expected = [(1, 10), (2, 20)]
     assert expected == rows(spark, T) == python_rows(handle.catalog(), "db.t")
-    with pytest.raises(txns.ForeignWrite):
-        handle.begin().load_table("db.t").append(batch((9, 90)))
-    with refused("55000"):
-        spark.sql("INSERT INTO lake.db.t VALUES (9, 90)")
 
     handle.repair_adopt("db.t")
     assert [*expected, (3, 30)] == everywhere(lake)
@@ -83,6 +79,29 @@ def test_a_stranger_is_adopted_by_one_for_both(lake: Lake) -> None:
     assert [*expected, (3, 30)] == rows(spark, T) == python_rows(handle.catalog(), "db.t")
     spark.sql("CALL lake.system.repair(table => 'db.t', action => 'adopt')")
     assert [*expected, (3, 30), (4, 40)] == everywhere(lake)
+
+
+def test_who_writes_next_adopts_for_both(lake: Lake) -> None:
+    """A statement sees what strangers had appended before it; the log has it for everybody."""
+    spark, handle = lake.spark(), lake.python()
+    lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (3, 30)")
+    with handle.begin() as txn:
+        txn.load_table("db.t").append(batch((4, 40)))
+    assert [(1, 10), (2, 20), (3, 30), (4, 40)] == everywhere(lake)
+    lake.plain_python().load_table("db.t").append(batch((5, 50)))
+    spark.sql("INSERT INTO lake.db.t VALUES (6, 60)")
+    lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (7, 70)")
+    spark.sql("DELETE FROM lake.db.t WHERE id IN (5, 7)")
+    assert [(1, 10), (2, 20), (3, 30), (4, 40), (6, 60)] == everywhere(lake)
+    lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (8, 80)")
+    spark.sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('owner' = 'me')")
+    spark.sql("BEGIN")
+    spark.sql("INSERT INTO lake.db.t VALUES (9, 90)")
+    lake.plain_python().load_table("db.t").append(batch((10, 100)))
+    spark.sql("COMMIT")
+    handle.parts.committer.adopt(("db", "t"))
+    ten = [(1, 10), (2, 20), (3, 30), (4, 40), (6, 60), (8, 80), (9, 90), (10, 100)]
+    assert ten == everywhere(lake)
 
 
 def test_both_adopt_at_once(lake: Lake) -> None:

@@ -142,7 +142,9 @@ def _table_health(parts: Parts, each: Surveyed, head: Head, left: list[Outstandi
     stranger = each.loaded.stranger
     if stranger:
         state = "foreign write" if stranger.adoptable else "quarantine"
-        words = f"{stranger.reason}: {stranger.ended_by(name)}"
+        waits = stranger.adoptable and not each.dropped
+        by_itself = "who writes it next adopts that, else " if waits else ""
+        words = f"{stranger.reason}: {by_itself}{stranger.ended_by(name)}"
         return TableHealth(name, state, applied, count, words)
     if raw and (ts := _of_another(each.identifier, str(raw.metadata.table_uuid), head, left)):
         words = f"{': '.join(NAME_TAKEN)}{_forged(ts)}"

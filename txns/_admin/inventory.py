@@ -12,6 +12,8 @@ from txns._table import mark as _mark
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyiceberg.catalog import Catalog
 
     from txns._identifier import Identifier
@@ -46,10 +48,10 @@ class Surveyed:
         return self.loaded is None or self.loaded.stranger is not None
 
 
-def survey(parts: Parts, head: Head) -> list[Surveyed]:
-    """Give every table under care in every namespace, dropped ones included, by name."""
+def survey(parts: Parts, head: Head, names: Iterable[Identifier] | None = None) -> list[Surveyed]:
+    """Give every table under care in every namespace, or of names; dropped ones, too; by name."""
     found = []
-    for name in sorted(_names(parts, head)):
+    for name in sorted(_names(parts, head) if names is None else names):
         try:
             loaded = parts.tables.load_with_dropped(name, head, head.upper)
         except NoSuchTableError:

@@ -8,39 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.schema import index_by_id
-from pyiceberg.table.update import (
-    RemoveSnapshotRefUpdate,
-    SetPropertiesUpdate,
-)
-
-from txns._commit.commit_request import CommitRequest
-from txns._commit.group import Key, Origin
-from txns._iceberg import manifests
-from txns._iceberg.updates import reads_as
+from txns._commit.adoption import on_branch, taken_in
 from txns._identifier import dotted_name
-from txns._log.entry import Isolation, Kind, derived_id
+from txns._log.entry import Kind
 from txns._log.swap import is_refusal
-from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
-from txns._table.logged_state import is_cut_off, is_of_dropped, logged_state, stranger_above
+from txns._table.logged_state import logged_state
 from txns._table.swap import swap
-from txns.errors import Conflict, Quarantined, Unsupported, transactions_off
+from txns.errors import Conflict, Unsupported, transactions_off
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
 
+    from txns._commit.commit_request import CommitRequest
     from txns._identifier import Identifier
     from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded
     from txns._table.logged_state import Stranger
-
-_LOG = logger(__name__)
 
 
 class Repairer:
@@ -48,10 +35,8 @@ class Repairer:
 
     def __init__(self, parts: Parts) -> None:
         self._catalog = parts.catalog
-        self._log = parts.log
+        self._adoption = parts.adoption
         self._tables = parts.tables
-        self._places = parts.places
-        self._applier = parts.applier
         self._committer = parts.committer
         self._clock = parts.clock
 
@@ -63,24 +48,22 @@ class Repairer:
             Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
             Quarantined: No repair ends what was done to the table.
         """
-        head, loaded = self._newest(identifier)
+        head, loaded = self._adoption.newest(identifier)
         set_back = loaded.stranger is not None and loaded.stranger.lost is not None
         if loaded.dropped and not set_back:  # of one that was set back there is nothing to reject
             raise Unsupported(
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
                 f" written, which keeps it on a branch; table=`{dotted_name(identifier)}`"
             )
-        staged = self._marked_again(loaded)
-        stranger = _on_branch(loaded, staged) or _stranger(loaded)
+        staged = self._adoption.marked_again(loaded)
+        stranger = on_branch(loaded, staged) or _stranger(loaded)
         if not stranger.adoptable:
             return self._adopt_state(head, loaded, stranger)
-        self._append(staged, loaded, stranger)
-        marks = _taken_in(stranger)
-        return self._repair(Kind.ADOPT, "adopt", loaded, staged, stranger, marks)
+        return self._commit(self._adoption.of_append(loaded, staged, stranger))
 
     def reject(self, identifier: Identifier) -> int:
         """Put the logged state back on main; what strangers wrote stays on a branch."""
-        _, loaded = self._newest(identifier)
+        _, loaded = self._adoption.newest(identifier)
         stranger = _stranger(loaded)
         if stranger.lost:
             raise Unsupported(
@@ -88,31 +71,12 @@ class Repairer:
                 " the catalog again, or adopt, which takes the table as it stands;"
                 f" table=`{dotted_name(identifier)}`"
             )
-        staged = self._marked_again(loaded)
+        staged = self._adoption.marked_again(loaded)
         if staged.dropped:
             change_builder.stage_drop(staged, self._clock)  # a copy of the marker would not be one
-        return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
-
-    def _marked_again(self, loaded: Loaded) -> StagedTable:
-        """Stage a table for its repair, with the mark that a stranger took."""
-        staged = _staged(loaded)
-        if loaded.registered and _mark.mark_of(staged.base) is None:
-            uuid = str(staged.base.table_uuid)
-            mark = _mark.mark_properties(self._log.identifier, self._log.load().log_id, uuid)
-            mark |= _mark.retention_properties(staged.base.properties)
-            staged.stage((SetPropertiesUpdate(updates=mark),))
-        return staged
-
-    def _append(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
-        """Append the strangers' files after the newest change."""
-        assert loaded.table is not None
-        files = []
-        for snapshot_id in reversed(stranger.snapshot_ids):
-            snapshot = loaded.table.metadata.snapshot_by_id(snapshot_id)
-            assert snapshot is not None
-            _check_columns(staged, loaded.table.metadata, snapshot)
-            files += manifests.added_files(staged.io, snapshot)
-        change_builder.stage_append(staged, self._clock, files)
+        return self._commit(
+            self._adoption.request(Kind.REPAIR, "reject", loaded, staged, stranger, {})
+        )
 
     def _adopt_state(self, head: Head, loaded: Loaded, stranger: Stranger) -> int:
         """
@@ -132,7 +96,7 @@ class Repairer:
         stands_dropped = stranger.lost is not None and _stands_dropped(loaded)
         loaded = self._on_footing(head, loaded, stranger)
         stranger = _stranger(loaded)
-        staged = self._marked_again(loaded)
+        staged = self._adoption.marked_again(loaded)
         assert loaded.table is not None
         source = loaded.table.metadata.current_snapshot()
         parent = staged.current.current_snapshot()
@@ -140,8 +104,10 @@ class Repairer:
             change_builder.stage_drop(staged, self._clock)
         else:
             change_builder.stage_copy(staged, self._clock, source=source, parent=parent)
-        marks = _taken_in(stranger)
-        return self._repair(Kind.REPAIR, "adopt", loaded, staged, stranger, marks)
+        marks = taken_in(stranger)
+        return self._commit(
+            self._adoption.request(Kind.REPAIR, "adopt", loaded, staged, stranger, marks)
+        )
 
     def _on_footing(self, head: Head, loaded: Loaded, judged: Stranger) -> Loaded:
         """Give a table on its footing, which is still what somebody wants to adopt."""
@@ -179,54 +145,10 @@ class Repairer:
                 raise
             raise _other_state(identifier, head) from error
 
-    def _repair(
-        self,
-        kind: Kind,
-        deed: str,
-        loaded: Loaded,
-        staged: StagedTable,
-        stranger: Stranger,
-        marks: dict[str, str],
-    ) -> int:
-        # Of the table, not of the view: whoever comes before a repair is applied makes the same.
-        # It may be set back twice to the same metadata, from another place each time.
-        applied = stranger.lost[1] if stranger.lost else loaded.applied_ts
-        uuid = str(staged.base.table_uuid)
-        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
-        return self._commit(kind, Key(txn_id, 0, Origin.DERIVED), loaded, staged, marks)
-
-    def _commit(
-        self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]
-    ) -> int:
-        request = CommitRequest(
-            kind=kind,
-            key=key,
-            read_ts=loaded.read_ts,
-            born_ms=self._clock.now_ms(),
-            writes={loaded.identifier: staged},
-            isolation=Isolation.SNAPSHOT,
-            marks=marks,
-        )
+    def _commit(self, request: CommitRequest) -> int:
         entry = self._committer.commit_once(request)
         self._committer.apply(entry)
         return entry.commit_ts
-
-    def _newest(self, identifier: Identifier) -> tuple[Head, Loaded]:
-        head = self._log.load_if_exists()
-        if head.exists and not self._applier.apply(head, identifier):
-            _LOG.info("entries stay unapplied before a repair", extra=fields(table=identifier))
-        newest = self._log.load_if_exists()
-        loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
-        stranger = loaded.stranger
-        if stranger and stranger.cure:
-            raise Quarantined(identifier, stranger.reason, stranger.cure)
-        self._places.refuse_to_write(loaded)
-        return newest, loaded
-
-
-def _staged(loaded: Loaded) -> StagedTable:
-    manifests.check_writable(loaded.metadata, dotted_name(loaded.identifier))
-    return StagedTable.of(loaded)
 
 
 def _stranger(loaded: Loaded) -> Stranger:
@@ -280,15 +202,6 @@ def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:
         )
 
 
-def _taken_in(stranger: Stranger) -> dict[str, str]:
-    """Give the summary keys that name what an adoption takes in, and what it gives up."""
-    ids = ",".join(map(str, stranger.taken_in))
-    marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
-    if stranger.lost:
-        marks[_mark.SNAPSHOT_LOST_ABOVE] = str(stranger.lost[0])
-    return marks
-
-
 def _other_state(identifier: Identifier, head: Head) -> Conflict:
     return Conflict(
         "the catalog has another state of the table than it gave, by a replica that lags or since"
@@ -296,61 +209,3 @@ def _other_state(identifier: Identifier, head: Head) -> Conflict:
         table=identifier,
         least_ts=head.upper,
     )
-
-
-def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
-    """
-    Find a stranger that apply has kept on a branch; the branch goes when its rows are taken in.
-
-    Returns:
-        None where a stranger stands on main, or none is left.
-    """
-    if not loaded.registered or loaded.stranger:
-        return None
-    refused = ""
-    for name, ref in staged.current.refs.items():
-        if not name.startswith(_mark.FOREIGN_BRANCH):
-            continue
-        stranger = stranger_above(staged.current, ref.snapshot_id)
-        if stranger is None:
-            continue
-        reason = _not_adoptable(staged.current, stranger, ref.snapshot_id)
-        if not reason:
-            staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
-            return stranger
-        refused = refused or f"what the branch {name} holds {reason}"
-    if refused:
-        raise Unsupported(
-            f"{refused}: put it back by hand and drop the branch;"
-            f" table=`{dotted_name(loaded.identifier)}`"
-        )
-    return None
-
-
-def _not_adoptable(metadata: TableMetadata, stranger: Stranger, head_snapshot_id: int) -> str:
-    """Say why nothing is adopted from a branch; "" where it is."""
-    if is_cut_off(metadata, head_snapshot_id):
-        return "stands on nothing that is known"
-    if is_of_dropped(metadata, head_snapshot_id):
-        return "belongs to the table that was dropped before this one was created"
-    return "" if stranger.adoptable else "does more than append"
-
-
-def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:
-    """Refuse files in which the id of a column stands for something else in the log."""
-    schema = theirs.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-    written = index_by_id(schema) if schema else {}
-    logged = staged.current.schema()
-    for field_id, field in index_by_id(logged).items():
-        if schema is None or field_id not in written:
-            continue
-        ours, other = logged.find_column_name(field_id), schema.find_column_name(field_id)
-        kind = written[field_id].field_type
-        if ours == other and not reads_as(kind, field.field_type):
-            ours, other = f"{ours} {field.field_type}", f"{other} {kind}"
-        if ours != other:
-            raise Unsupported(
-                f"the column `{ours}` of the log is `{other}` in what was written:"
-                " reject it, put what is on the branch back by hand, and drop the branch;"
-                f" table=`{dotted_name(staged.identifier)}`"
-            )

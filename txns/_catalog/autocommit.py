@@ -37,7 +37,7 @@ from txns._stage import change_builder
 from txns._stage import create_table as _create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
-from txns._table.loaded import Forgotten, SwitchedOff, Unregistered
+from txns._table.loaded import Forgotten, Registered, SwitchedOff, Unregistered
 from txns._table.mark import mark_of, refuse_commit_table, refuse_reserved_in
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -65,6 +65,11 @@ _BACK_OFF_MS = 5
 
 def _ignore_read(_row_filter: RowFilter) -> None:
     """A single operation validates what it reads by pyiceberg's own means."""
+
+
+def _moves_main(update: TableUpdate) -> bool:
+    """Whether an update is made for the rows that there are: others do not mind more of them."""
+    return isinstance(update, AddSnapshotUpdate) or getattr(update, "ref_name", "") == MAIN_BRANCH
 
 
 def _not_applied(identifier: Identifier) -> Quarantined:
@@ -102,11 +107,9 @@ class AutocommitCatalog(TxnCatalog):
         cared_for = loaded.registered or self._parts.config.register == "all"
         if isinstance(loaded, SwitchedOff) or not cared_for:
             assert loaded.table is not None
-            table = loaded.table
-            return Table(
-                table.name(), table.metadata, table.metadata_location, table.io, self, table.config
-            )
-        return TxnTable(
+            raw = loaded.table
+            return Table(raw.name(), raw.metadata, raw.metadata_location, raw.io, self, raw.config)
+        table = TxnTable(
             name,
             loaded.metadata,
             loaded.location,
@@ -115,7 +118,25 @@ class AutocommitCatalog(TxnCatalog):
             read_ts=loaded.read_ts,
             on_read=_ignore_read,
             on_write=partial(self._parts.places.refuse_to_write, loaded),
+            before_write=lambda: self._adopt_for(table, loaded),
         )
+        return table
+
+    def _adopt_for(self, table: TxnTable, loaded: Loaded) -> None:
+        """Let an operation see what strangers had appended when its table was loaded."""
+        if table.metadata is loaded.metadata and self._adopts(loaded):
+            table.refresh()
+
+    def _adopts(self, loaded: Loaded) -> bool:
+        """Adopt what strangers have appended to a table; say whether there was anything."""
+        if not isinstance(loaded, Registered) or loaded.table is None or loaded.dropped:
+            return False
+        is_due = self._parts.adoption.is_due(loaded.table.metadata)
+        return is_due and bool(self._parts.committer.adopt(loaded.identifier))
+
+    def _load_to_write(self, name: Identifier) -> Loaded:
+        loaded = self._load(name)
+        return self._load(name) if self._adopts(loaded) else loaded
 
     def create_table(
         self,
@@ -183,8 +204,11 @@ class AutocommitCatalog(TxnCatalog):
         loaded = self._load(name)
         if not loaded.registered and self._parts.config.register == "all":
             return self._commit_unregistered(table, requirements, updates)
-        loaded = loaded.writable()
-        base = table.metadata
+        loaded, base = loaded.writable(), table.metadata
+        read_ts = table.read_ts_of(base)
+        if not any(map(_moves_main, updates)) and self._adopts(loaded):
+            loaded = self._load(name).writable()
+            base, read_ts = loaded.metadata, loaded.read_ts
         self._parts.places.refuse_to_write(loaded, base)
         self._parts.places.refuse_to_stage(name, base, updates)
         for requirement in requirements:
@@ -198,7 +222,7 @@ class AutocommitCatalog(TxnCatalog):
             kept = self._parts.kept_by_expiry(base, updates)
         staged.stage(kept, appended=appended)
         if staged.changed:
-            self._commit(staged, table.read_ts_of(base))
+            self._commit(staged, read_ts)
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedTable) -> CommitTableResponse:
@@ -227,7 +251,7 @@ class AutocommitCatalog(TxnCatalog):
         """Drop a table: it is hidden; its files stay for readers of older timestamps."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        loaded = self._load(name)
+        loaded = self._load_to_write(name)
         if not loaded.registered:
             refuse_commit_table(name, loaded.metadata)
             self._parts.catalog.drop_table(identifier)
@@ -288,7 +312,7 @@ class AutocommitCatalog(TxnCatalog):
         target = self.identifier_to_tuple(to_identifier)
         self._refuse_commit_table(source)
         self._refuse_commit_table(target)
-        loaded = self._load(source)
+        loaded = self._load_to_write(source)
         refuse_commit_table(source, loaded.metadata)
         self._refuse_existing(target)
         if isinstance(loaded, Forgotten):  # by a rename that died, perhaps

@@ -5,6 +5,7 @@ Guide: docs/python.md. Other packages add commands under the entry-point group
 `txns.commands`: the name of the entry point is the command's, its object a `click.Command`.
 """
 
+from txns._cli.adopt import adopt
 from txns._cli.care import forget, register, repair
 from txns._cli.check import check
 from txns._cli.cuts import hold, holds, read_at, release
@@ -28,6 +29,7 @@ main = TxnsGroup(
     help="Atomic transactions over many Apache Iceberg tables: look, check and repair.",
     epilog="Exit codes: 0 fine, 1 violation, 2 usage, 3 conflict, 4 unknown outcome, 5 corrupt.",
     commands=[
+        adopt,
         advance,
         apply,
         check,

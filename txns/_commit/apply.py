@@ -102,6 +102,13 @@ class Applier:
         self._places = places
         self._clock = clock
         self.lists = manifest_lists.ManifestLists(clock)
+        self._kept: set[Identifier] = set()
+
+    def take_kept(self, tables: Iterable[Identifier]) -> list[Identifier]:
+        """Give those of some tables on which strangers' rows were put aside here, each once."""
+        kept = [table for table in tables if table in self._kept]
+        self._kept.difference_update(kept)
+        return kept
 
     def apply_all(
         self, head: Head, tables: Iterable[Identifier], upto: int | None = None
@@ -271,10 +278,13 @@ class Applier:
             *outstanding_branch.done(base, change.commit_ts),
         )
         try:
-            return swap(self._catalog, real, plan.requirements, updates, self._clock)
+            swapped = swap(self._catalog, real, plan.requirements, updates, self._clock)
         except CommitFailedException:
             replay.refuse_unfit(base, change, updates)  # what no other try would change
             raise
+        if stranger and not repaired and reconcile.keeps_foreign(plan.updates):
+            self._kept.add(table)
+        return swapped
 
     def _plan(
         self,

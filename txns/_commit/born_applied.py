@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssertCreate
 
+from txns._commit.adoption import StrangerMet
 from txns._log.entry import Entry, Kind, LoggedChange
 from txns._log.settings import INLINE
 from txns._logger import logger
@@ -159,8 +160,9 @@ class Births:
             point = staged.point
             change, carried = change_builder.build(staged, key.txn_id, commit_ts, marks)
             built[table] = point, change, carried
-            if self.bear(known, head, LoggedChange(entry, change), carried):
-                changes[table] = _key(LoggedChange(entry, change))
+            with suppress(StrangerMet):
+                if self.bear(known, head, LoggedChange(entry, change), carried):
+                    changes[table] = _key(LoggedChange(entry, change))
         return Ahead(commit_ts, known.make_ready(changes), built)
 
     def bear(
@@ -182,11 +184,11 @@ class Births:
             ahead: What was written before.
 
         Returns:
-            False where an applier has to: something is to be applied before, or somebody has
-            appended; its row is not locked, or may not be made; or the log leaves all of it to
-            others.
+            False where an applier has to: something is to be applied before; its row is not locked,
+            or may not be made; or the log leaves all of it to others.
 
         Raises:
+            StrangerMet: Somebody has appended: else an applier has to bring both together.
             Conflict: It is to be created, and its name is taken.
             Quarantined: No applier could carry it out either: it does not fit on the table, or
                 somebody has dropped or replaced that, or taken its mark.
@@ -194,7 +196,7 @@ class Births:
             CommitFailedException: The table has moved.
         """
         change = logged.change
-        if self.rows is None or not self._wanted(head):
+        if not self.shows(head):
             return False
         if not rows.has(change.table):
             return self._created(rows, head, logged, request)
@@ -212,11 +214,15 @@ class Births:
         if stranger := logged_state(base, mark, [logged]).stranger:
             if not stranger.adoptable:
                 raise Quarantined(change.table, stranger.reason)
-            return False
+            raise StrangerMet(change.table)
         self.places.refuse_to_apply(change.table, base, request.updates, logged.commit_ts)
         if is_locked:
             self._carry_out(rows, real, logged, request)
         return is_locked
+
+    def shows(self, head: Head) -> bool:
+        """Whether the swap of an entry looks at its tables as they are then, under a lock."""
+        return self.rows is not None and self._wanted(head)
 
     def _wanted(self, head: Head) -> bool:
         """Whether the log does not leave it to the next writer, who may have other rights."""

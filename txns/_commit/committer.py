@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._commit import new_names
+from txns._commit.adoption import StrangerMet
 from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
-from txns._logger import about, logger
+from txns._logger import about, fields, logger
 from txns._metrics import Count, Phase
 from txns._stage import change_builder, kept_tags
-from txns.errors import CommitStateUnknown, Conflict, TxnsError, is_final
+from txns.errors import (
+    CommitStateUnknown,
+    Conflict,
+    ForeignWrite,
+    TxnsError,
+    Unsupported,
+    is_final,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from txns._clock import Clock
+    from txns._commit.adoption import Adoption
     from txns._commit.apply import Applier
     from txns._commit.born_applied import Births
     from txns._commit.commit_request import CommitRequest
@@ -39,6 +48,9 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
+_ROUNDS = 5
+"""So often somebody looks for more to adopt on one table, at most."""
+
 
 class Committer:
     """Commits what was staged, and carries it over to its tables."""
@@ -51,6 +63,7 @@ class Committer:
         validation: Validation,
         applier: Applier,
         births: Births,
+        adoption: Adoption,
         tidier: Tidier,
         clock: Clock,
         metrics: Metrics,
@@ -61,6 +74,7 @@ class Committer:
         self._validation = validation
         self._applier = applier
         self._births = births
+        self._adoption = adoption
         self._tidier = tidier
         self._clock = clock
         self.metrics = metrics
@@ -75,7 +89,8 @@ class Committer:
             CommitStateUnknown: Nothing that was written is deleted.
             InvalidUsage: The wanted `commit_ts` does not work, what was staged stays; or 25P04, it
                 is too old.
-            Quarantined: A table that it overwrites has changes that cannot be applied.
+            Quarantined: A table that it overwrites has changes that cannot be applied; or it has
+                rows of strangers that cannot be adopted.
             Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
         with about(txn=request.key.txn_id):
@@ -124,7 +139,8 @@ class Committer:
         try:
             moves = request.kind is Kind.COMMIT and self._births.rows is not None
             tables = request.writes if moves else ()
-            entry = self._append(request, attempt, tables, ahead.commit_ts if ahead else 0)
+            proposed_ts = ahead.commit_ts if ahead else 0
+            entry = self._append_adopting(request, attempt, tables, proposed_ts)
         except TxnsError as error:
             if is_final(error):
                 leftovers.remove(self._log, None)
@@ -139,6 +155,21 @@ class Committer:
         else:
             _delete_staged(request)
         return entry
+
+    def _append_adopting(
+        self,
+        request: CommitRequest,
+        attempt: Attempt,
+        tables: Iterable[Identifier],
+        proposed_ts: int,
+    ) -> Entry:
+        """Append an entry; adopt, without any lock, what its attempts find of strangers."""
+        while True:
+            try:
+                return self._append(request, attempt, tables, proposed_ts)
+            except StrangerMet as met:
+                request.key.attempts.adoptions += 1
+                self.adopt(met.table)
 
     def _append(
         self,
@@ -195,6 +226,7 @@ class Committer:
         Give what refuses it, which is the loop's to tell: earlier attempts and tries may land.
         """
         try:
+            self._adopt_due(request)
             self._create_alike(request)
             self._apply_outstanding(request)
             for staged in request.writes.values():
@@ -230,8 +262,11 @@ class Committer:
         head, left = self._log.newest, []
         if entry.carried:
             head = self._log.load()  # and is told where the log is gone
+            tables = [*map(head.state.name_of, entry.carried)]
             with self.metrics.phase(Phase.APPLY):
-                left = self._applier.apply_all(head, map(head.state.name_of, entry.carried))
+                left = self._applier.apply_all(head, tables)
+            if entry.kind is Kind.COMMIT:
+                self._adopt_kept(tables)
         self._tidier.tidy_when_due(head)
         return not left
 
@@ -261,6 +296,75 @@ class Committer:
         except NoSuchTableError:
             return True
         return False
+
+    def adopt(self, table: Identifier) -> list[Entry]:
+        """
+        Make entries of what strangers have appended to a table, and apply them.
+
+        Who does so at the same time makes the same ones. If strangers go on meanwhile, the rest is
+        left to who comes next.
+
+        Returns:
+            None where there was nothing to adopt, or others have adopted it.
+
+        Raises:
+            ForeignWrite: It cannot be adopted: the message says why.
+            Exception: Of the catalog or the storage.
+        """
+        adopted: list[Entry] = []
+        for _ in range(_ROUNDS):
+            try:
+                request = self._adoption.due(table)
+            except NoSuchTableError:
+                break
+            except Unsupported as why:
+                raise ForeignWrite(table, f"somebody has appended to the table, and {why}") from why
+            if request is None:
+                break
+            try:
+                entry = self.commit_once(request)
+            except (Conflict, CommitStateUnknown):  # somebody was faster, or the next round tells
+                _LOG.debug("not adopted, looking again", exc_info=True, extra=fields(table=table))
+                continue
+            _LOG.info("adopted what was appended past the log", extra=fields(table=table))
+            adopted.append(entry)
+            self.apply(entry)
+        return adopted
+
+    def _adopt_due(self, request: CommitRequest) -> None:
+        """
+        Adopt what strangers have appended to the tables that a transaction writes.
+
+        Who only appends and has read nothing does not ask a catalog for it: those rows and his do
+        not meet, whichever come first.
+        """
+        if request.kind is not Kind.COMMIT:
+            return
+        looks = not self._births.shows(self._log.newest)  # at its swap it sees them, else
+        for table, write in request.writes.items():
+            if write.create or write.real is None:
+                continue
+            now = write.real.metadata
+            blind = write.append_only and request.reads.is_blind
+            if looks and not blind and not self._adoption.is_due(now):
+                try:
+                    now = load_table(self._catalog, table).metadata
+                except NoSuchTableError:
+                    continue
+            if self._adoption.is_due(now):
+                self.adopt(table)
+
+    def _adopt_kept(self, tables: list[Identifier]) -> None:
+        """Adopt what applying has put aside just now; else the next writer does."""
+        for table in self._applier.take_kept(tables):
+            try:
+                self.adopt(table)
+            except Exception:  # noqa: BLE001 -- what it is about has committed
+                _LOG.warning(
+                    "what strangers appended is not adopted yet",
+                    exc_info=True,
+                    extra=fields(table=table),
+                )
 
     def _apply_outstanding(self, request: CommitRequest) -> None:
         """Apply what stands before an overwrite: it names files that expiry may take."""

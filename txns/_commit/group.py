@@ -34,6 +34,9 @@ that was loaded, the state is that head's plus entries of the same group.
 MAX_MEMBERS = 32
 """More would make the swap's metadata large for everybody."""
 
+ADOPTIONS_MAX = 8
+"""So often a commit adopts what strangers append before it goes on beside them."""
+
 
 @dataclass(slots=True, eq=False)
 class Attempts:
@@ -45,11 +48,13 @@ class Attempts:
             may.
         waited_ms: For how long they have waited for others.
         ended_ms: When what they append was undone, by a clock that only grows; None before.
+        adoptions: How many of them have ended at rows of strangers, which were to be adopted first.
     """
 
     stood_on: Head | None = None
     waited_ms: int = 0
     ended_ms: int | None = None
+    adoptions: int = 0
     _stood_on_before: Head | None = None
 
     def trying(self, head: Head) -> None:
@@ -59,6 +64,11 @@ class Attempts:
     def not_sent(self) -> None:
         """Take back the attempt that was noted last: nothing was sent of it."""
         self.stood_on = self._stood_on_before
+
+    @property
+    def adopts(self) -> bool:
+        """Whether one may still end at rows of strangers: none of them may land then."""
+        return self.stood_on is None and self.adoptions < ADOPTIONS_MAX
 
     def settle(self, head: Head) -> None:
         """Learn from a head that does not hold the entry: past what an attempt asserted, or not."""

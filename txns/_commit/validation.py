@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._commit.adoption import StrangerMet
 from txns._commit.conflict import ConflictChecker
 from txns._commit.file_conflicts import FileConflicts
 from txns._iceberg import places
@@ -84,6 +85,7 @@ class Validation:
             Conflict: It clashes with what the state has.
             InvalidUsage: 25P04, it is too old; 42602, nobody would carry it out.
             Unsupported: A table's files stand where nobody of the protocol reads them.
+            StrangerMet: Rows of strangers are to be adopted first.
         """
         self._refuse_old(request, state)
         if request.judge:
@@ -257,7 +259,7 @@ class Validation:
             logged = LoggedChange(entry, change)
             self._check_permitted(staged, logged, carried)
             self._check_fits(staged, change, carried, commit_ts, request)
-            if self._is_born(now, logged, carried, ahead):
+            if self._is_born(request, now, logged, carried, ahead):
                 changes.append(replace(change, born_applied=True))
                 continue
             changes.append(change)
@@ -279,12 +281,22 @@ class Validation:
         )
 
     def _is_born(
-        self, head: Head, logged: LoggedChange, carried: CommitTableRequest, ahead: Ahead | None
+        self,
+        request: CommitRequest,
+        head: Head,
+        logged: LoggedChange,
+        carried: CommitTableRequest,
+        ahead: Ahead | None,
     ) -> bool:
         """Whether the swap of the entry itself is to move a table: its row says so from then on."""
         if head.rows is None or logged.entry.kind is not Kind.COMMIT:
             return False
-        return self._births.bear(head.rows, head, logged, carried, ahead)
+        try:
+            return self._births.bear(head.rows, head, logged, carried, ahead)
+        except StrangerMet:
+            if request.key.attempts.adopts:
+                raise
+            return False  # who applies it keeps what they have, for an adoption after it
 
     def _stored(
         self, request: CommitRequest, requests: list[CommitTableRequest], head: Head

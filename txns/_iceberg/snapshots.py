@@ -39,6 +39,12 @@ REPLACE = "replace"
 
 APPEND = "append"
 
+_COMPUTED = (
+    *("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-"),
+    *("partition-summaries-included", "partitions."),
+)
+"""How the keys of a summary begin that every snapshot computes for itself."""
+
 
 def find(metadata: TableMetadata, snapshot_id: int) -> Snapshot | None:
     """Give a snapshot by its id, of two the later one; None for one that is not there."""
@@ -101,6 +107,12 @@ def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
     if value is not None and not isinstance(value, str):  # pyiceberg takes what Iceberg does not
         raise CorruptLog(f"a snapshot's summary holds texts; {key}=`{value}`")
     return value
+
+
+def own_words(snapshot: Snapshot) -> dict[str, str]:
+    """Give the keys of a snapshot's summary that programs have set."""
+    own = snapshot.summary.additional_properties if snapshot.summary else {}
+    return {key: value for key, value in own.items() if not key.startswith(_COMPUTED)}
 
 
 def operation_of(snapshot: Snapshot) -> str | None:

@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Operation
 from txns._iceberg import file_changes, manifests
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
-from txns._iceberg.snapshots import main_of, summary_value
+from txns._iceberg.snapshots import main_of, own_words, summary_value
 from txns._stage.restage import same_shape, whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._iceberg.file_changes import FileChanges
     from txns.errors import Winner
-
-_COMPUTED = (
-    *("added-", "changed-", "deleted-", "entries-", "manifests-", "removed-", "total-"),
-    *("partition-summaries-included", "partitions."),
-)
-"""How the keys of a summary begin that every snapshot computes for itself."""
 
 _SHOWN_FILES = 3
 
@@ -162,13 +156,7 @@ def _operation(own: FileChanges) -> Operation:
 
 def _callers_keys(staged: StagedTable) -> dict[str, str]:
     """Give the keys of its snapshots' summaries that programs have set."""
-    return {
-        key: value
-        for snapshot in staged.snapshots()
-        if snapshot.summary is not None
-        for key, value in snapshot.summary.additional_properties.items()
-        if not key.startswith(_COMPUTED)
-    }
+    return {key: said for one in staged.snapshots() for key, said in own_words(one).items()}
 
 
 def _left_behind(staged: StagedTable, own: FileChanges) -> list[str]:

@@ -154,10 +154,15 @@ class Registered(_Viewed):
     mark: _mark.TableMark
 
     def writable(self) -> Registered:
-        """Refuse what strangers have written, and a format that is not written here."""
-        if self.stranger:
-            kind = ForeignWrite if self.stranger.adoptable else Quarantined
-            raise kind(self.identifier, self.stranger.reason, self.stranger.cure)
+        """
+        Refuse what strangers have done to it, and a format that is not written here.
+
+        What they have only appended is adopted when it is written; but not into a dropped one.
+        """
+        if self.stranger and not self.stranger.adoptable:
+            raise Quarantined(self.identifier, self.stranger.reason, self.stranger.cure)
+        if self.stranger and self.dropped:
+            raise ForeignWrite(self.identifier, self.stranger.reason, self.stranger.cure)
         manifests.check_writable(self.metadata, dotted_name(self.identifier))
         return self
 

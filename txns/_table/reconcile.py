@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
     SetCurrentSchemaUpdate,
+    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -236,6 +237,14 @@ def keep_foreign_refs(
         if isinstance(each, AssertRefSnapshotId) and each.ref in base.refs
     ]
     return _kept_branches(base, moved)
+
+
+def keeps_foreign(updates: Iterable[TableUpdate]) -> bool:
+    """Whether updates put aside what strangers have."""
+    return any(
+        isinstance(each, SetSnapshotRefUpdate) and each.ref_name.startswith(_mark.FOREIGN_BRANCH)
+        for each in updates
+    )
 
 
 def _kept_branches(base: TableMetadata, heads: Iterable[int]) -> tuple[TableUpdate, ...]:

@@ -145,13 +145,18 @@ public final class TxnCatalog
   }
 
   /**
-   * Load a table to write it.
+   * Load a table to write it; what strangers have appended to it comes before the write.
    *
-   * @throws TxnException 55000 for one that strangers wrote; 0A000 for one that nobody registered,
-   *     inside an explicit transaction
+   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody
+   *     registered, inside an explicit transaction
    */
   public Table loadTableForWrite(TableIdentifier identifier) {
     return loading.loadForWrite(identifier);
+  }
+
+  /** Adopt what strangers have appended to a table, for a statement that is to alter it. */
+  public void beforeAlter(TableIdentifier identifier) {
+    loading.beforeAlter(identifier);
   }
 
   /** Load a table as of {@code readTs}, in ms, whatever transaction runs. */

@@ -381,11 +381,22 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           if (others.removeIf(one -> RegisterRequest.is(one, configured.commitTable(), name()))) {
             session.refuseInside("registering a table", UNSAFE_CURE);
             handle.register(buildIdentifier(ident));
+          } else if (!(ident instanceof PathIdentifier)) {
+            adoptBefore(ident);
           }
           return others.isEmpty()
               ? super.loadTable(ident)
               : super.alterTable(ident, others.toArray(new TableChange[0]));
         });
+  }
+
+  /** What strangers have appended to a table stands before its new columns. */
+  private void adoptBefore(Identifier ident) {
+    try {
+      tables.beforeAlter(buildIdentifier(ident));
+    } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
+      return; // Iceberg reports it
+    }
   }
 
   @Override

@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnMetrics;
+import io.txns.iceberg.commit.Adoption;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
@@ -44,6 +45,7 @@ public record Services(
     CommitLoop loop,
     Applier applier,
     Tidier tidier,
+    Adoption adoption,
     Committer committer,
     Registrar registrar,
     Reserver reserver,
@@ -81,9 +83,11 @@ public record Services(
     Tidier tidier = new Tidier(config, log, tables, clock, rows);
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
     CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups, rows);
+    Adoption adoption = new Adoption(log, timeline, tables, checks, applier, clock);
     Committer committer =
         new Committer(
-            config, log, loop, timeline, rows, tables, places, applier, tidier, clock, metrics);
+            config, log, loop, timeline, rows, tables, places, applier, adoption, tidier, clock,
+            metrics);
     return new Services(
         catalogName,
         delegate,
@@ -98,6 +102,7 @@ public record Services(
         loop,
         applier,
         tidier,
+        adoption,
         committer,
         new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
         new Reserver(log, loop, clock),

@@ -72,7 +72,7 @@ public record TableDrop(Services services, Supplier<Transaction> transaction) {
   }
 
   private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
-    Loaded loaded = services.newest().load(table);
+    Loaded loaded = TableLoading.toWrite(services, table);
     services.checks().refuseCommitTable(loaded);
     if (!loaded.registered()) {
       return services.delegate().dropTable(table, purge);

@@ -60,16 +60,28 @@ public record TableLoading(
     return load(identifier, null);
   }
 
+  /**
+   * Let a statement that is to alter or drop a table outside an explicit transaction stand on what
+   * strangers have appended to it.
+   */
+  public void beforeAlter(TableIdentifier identifier) {
+    Transaction running = running();
+    if (running == null || !running.explicit()) {
+      toWrite(services, identifier);
+    }
+  }
+
   /** Load a table as of {@code readTs}, in ms, whatever transaction runs. */
   public Table loadAt(TableIdentifier identifier, long readTs) {
     return load(identifier, readTs);
   }
 
   /**
-   * Load a table to write it.
+   * Load a table to write it. Outside an explicit transaction what strangers have appended to it is
+   * adopted first, so that the write sees it.
    *
-   * @throws TxnException 55000 for one that strangers wrote; 0A000 for one that nobody registered,
-   *     inside an explicit transaction
+   * @throws TxnException 55000 where strangers did more than that; 0A000 for one that nobody
+   *     registered, inside an explicit transaction
    */
   public Table loadForWrite(TableIdentifier identifier) {
     services.checks().refuseCommitTable(identifier);
@@ -86,7 +98,10 @@ public record TableLoading(
 
   private Table writable(TableIdentifier identifier, boolean explicit) {
     // Outside a transaction as it is now: it may have come under care since it was read.
-    Loaded loaded = running() == null ? services.newest().load(identifier) : loaded(identifier);
+    Loaded loaded = running() == null ? toWrite(services, identifier) : loaded(identifier);
+    if (running() != null && !explicit && isAdopted(services, loaded)) {
+      loaded = running().writeSet().again(identifier);
+    }
     if (loaded == null) {
       return created(identifier);
     }
@@ -99,6 +114,20 @@ public record TableLoading(
       services.checks().refuseCommitTable(loaded);
     }
     return table(loaded);
+  }
+
+  /** A table as it is now, to be written at once: what strangers have appended to it is adopted. */
+  static Loaded toWrite(Services services, TableIdentifier identifier) {
+    Loaded loaded = services.newest().load(identifier);
+    return isAdopted(services, loaded) ? services.newest().load(identifier) : loaded;
+  }
+
+  /** Adopts what strangers have appended to a table, if they have; says whether they had. */
+  private static boolean isAdopted(Services services, Loaded loaded) {
+    return loaded instanceof Loaded.Registered table
+        && !table.dropped()
+        && services.adoption().isDue(table.real().current())
+        && services.committer().adopt(table.identifier());
   }
 
   /** Register a table that is not under care; while transactions are off, it stays so. */

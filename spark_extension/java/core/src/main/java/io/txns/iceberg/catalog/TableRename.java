@@ -91,7 +91,7 @@ public record TableRename(Services services) {
    * @throws TxnException 55000 where the log has taken it from care, and that cannot be applied
    */
   private String uuidUnderCare(TableIdentifier table) {
-    Loaded loaded = services.newest().load(table);
+    Loaded loaded = TableLoading.toWrite(services, table);
     services.checks().refuseCommitTable(loaded);
     if (loaded instanceof Loaded.Forgotten) { // by a rename that died, perhaps
       throw notApplied(table);

@@ -35,8 +35,10 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -68,6 +70,7 @@ public final class Applier {
   private final TxnClock clock;
   private final ApplyPool pool;
   private final ManifestLists lists;
+  private final Set<TableIdentifier> kept = ConcurrentHashMap.newKeySet();
 
   public Applier(
       Catalog delegate, CommitLog log, DataTables tables, AllowedPlaces places, TxnClock clock) {
@@ -93,6 +96,11 @@ public final class Applier {
   /** What is told of the entries that this process has written. */
   ManifestLists lists() {
     return lists;
+  }
+
+  /** Those of some tables on which strangers' rows were put aside here, each once. */
+  Set<TableIdentifier> takeKept(Set<TableIdentifier> all) {
+    return all.stream().filter(kept::remove).collect(Collectors.toSet());
   }
 
   /**
@@ -344,6 +352,9 @@ public final class Applier {
     }
     lists.refuseMissing(table, real.io(), change, request);
     carryOut(change, real, request, stranger, repaired);
+    if (!repaired && stranger.filter(one -> ForeignBranches.keeps(one, request)).isPresent()) {
+      kept.add(table);
+    }
     return real;
   }
 

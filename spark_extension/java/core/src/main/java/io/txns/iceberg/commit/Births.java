@@ -2,6 +2,7 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
@@ -73,6 +74,11 @@ final class Births {
     this.places = places;
     this.applier = applier;
     this.clock = clock;
+  }
+
+  /** Whether the swap of an entry looks at its tables as they are then, under a lock. */
+  boolean shows(TxnConfig config, Head head) {
+    return rows.get().isPresent() && config.movesTables(head.state().settings());
   }
 
   /**
@@ -174,8 +180,9 @@ final class Births {
    * @param logged the change, which no head has yet
    * @param request what carries it out
    * @param ahead what was written before
-   * @return false where an applier has to: something is to be applied before, somebody has
-   *     appended, or its row is not locked, or may not be made
+   * @return false where an applier has to: something is to be applied before, or its row is not
+   *     locked, or may not be made
+   * @throws StrangerMet where somebody has appended: else an applier has to bring both together
    * @throws TxnException Quarantined where no applier could carry it out either: it does not fit on
    *     the table, or somebody has dropped or replaced that, or taken its mark; 40001 where the
    *     name is taken; CorruptLog where the log lacks what the table shows
@@ -198,7 +205,7 @@ final class Births {
       if (!stranger.get().adoptable()) {
         throw stranger.get().quarantined(table);
       }
-      return false;
+      throw new StrangerMet(table);
     }
     places.refuseToApply(table, base, request.updates(), logged.commitTs());
     boolean isLocked = head.rows().isLocked(table);

@@ -29,6 +29,9 @@ public class CommitGroup {
   /** More would make the swap's metadata large for everybody. */
   private static final int MAX_MEMBERS = 32;
 
+  /** So often a commit adopts what strangers append before it goes on beside them. */
+  private static final int MAX_ADOPTIONS = 8;
+
   /** Those whose threads are in {@link #run}, the oldest first. */
   private final List<Member> waiting = new ArrayList<>();
 
@@ -138,6 +141,17 @@ public class CommitGroup {
     private Head stoodOnBefore;
     private RuntimeException cause;
     private long waitedMs;
+    private int adoptions;
+
+    /** Whether one may still end at rows of strangers: none of them may land then. */
+    boolean adopts() {
+      return stoodOn == null && adoptions < MAX_ADOPTIONS;
+    }
+
+    /** One has ended at rows of strangers, which are to be adopted first. */
+    void adopting() {
+      adoptions++;
+    }
 
     /** For how long they have waited for others, in ms. */
     public long waitedMs() {

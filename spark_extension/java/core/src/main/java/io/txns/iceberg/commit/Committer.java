@@ -13,6 +13,7 @@ import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.TxnMetrics.Count;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -49,11 +50,15 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 public final class Committer {
   private static final TxnLogger LOG = TxnLogger.of(Committer.class);
 
+  /** So often somebody looks for more to adopt on one table, at most. */
+  private static final int ROUNDS = 5;
+
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final CommitLoop loop;
   private final DataTables tables;
   private final Applier applier;
+  private final Adoption adoption;
   private final Tidier tidier;
   private final TxnClock clock;
   private final Births births;
@@ -69,6 +74,7 @@ public final class Committer {
       DataTables tables,
       AllowedPlaces places,
       Applier applier,
+      Adoption adoption,
       Tidier tidier,
       TxnClock clock,
       TxnMetrics metrics) {
@@ -79,6 +85,7 @@ public final class Committer {
     this.validation = new Validation(config, log, timeline, tables, places, clock, births);
     this.tables = tables;
     this.applier = applier;
+    this.adoption = adoption;
     this.tidier = tidier;
     this.clock = clock;
     this.metrics = new CommitMetrics(metrics, clock);
@@ -122,9 +129,8 @@ public final class Committer {
     Map<TableIdentifier, StagedTable> movable = movable(request);
     Ahead ahead = refusal.isPresent() ? Ahead.NONE : births.ahead(request, movable);
     try {
-      return metrics.append(
-          loop,
-          request.key(),
+      return appendAdopting(
+          request,
           (head, commitTs) -> {
             if (refusal.isPresent()) {
               throw refusal.get();
@@ -132,8 +138,7 @@ public final class Committer {
             return validation.entry(request, head, commitTs, ahead);
           },
           movable,
-          ahead.commitTs(),
-          request.claim());
+          ahead.commitTs());
     } catch (RuntimeException e) {
       if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());
@@ -141,6 +146,23 @@ public final class Committer {
       throw e;
     } finally {
       ahead.end();
+    }
+  }
+
+  /** Append an entry; adopt, without any lock, what its attempts find of strangers. */
+  private Entry appendAdopting(
+      CommitRequest request,
+      CommitGroup.Attempt attempt,
+      Map<TableIdentifier, StagedTable> movable,
+      long proposedTs) {
+    CommitGroup.Key key = request.key();
+    while (true) {
+      try {
+        return metrics.append(loop, key, attempt, movable, proposedTs, request.claim());
+      } catch (StrangerMet met) {
+        key.attempts().adopting();
+        adopt(met.table());
+      }
     }
   }
 
@@ -199,6 +221,7 @@ public final class Committer {
    */
   private Optional<TxnException> prepare(CommitRequest request) {
     try {
+      adoptDue(request);
       createAlike(request);
       applyOutstanding(request);
       for (StagedTable write : request.writes().values()) {
@@ -225,6 +248,9 @@ public final class Committer {
       LogSettings log = this.log.newest().state().settings();
       boolean inline = config.get().within(log).apply() == TxnConfig.Apply.INLINE;
       applied = !entry.applies() || inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
+      if (request.kind() == EntryKind.COMMIT && entry.applies() && inline) {
+        adoptKept(entry);
+      }
       long tidiedFromMs = clock.nowMs();
       if (!applier.isHanging() && tidier.tidyWhenDue()) {
         metrics.took(Phase.TIDY, tidiedFromMs);
@@ -283,6 +309,88 @@ public final class Committer {
       return false;
     } catch (NoSuchTableException e) {
       return true;
+    }
+  }
+
+  /**
+   * Make entries of what strangers have appended to a table, and apply them. Who does so at the
+   * same time makes the same ones; if strangers go on meanwhile, the rest is left to who comes
+   * next.
+   *
+   * @return whether there was anything
+   * @throws TxnException 55000 where it cannot be adopted, with the reason
+   */
+  public boolean adopt(TableIdentifier table) {
+    boolean adopted = false;
+    for (int round = 0; round < ROUNDS; round++) {
+      Optional<CommitRequest> request = adoptionOf(table);
+      if (request.isEmpty()) {
+        return adopted;
+      }
+      try {
+        commitOnce(request.get(), List.of());
+      } catch (TxnException e) {
+        if (e.kind() != ErrorKind.CONFLICT && e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
+          throw e;
+        }
+        LOG.debug("not adopted, looking again", e); // somebody was faster, or the next round tells
+        continue;
+      }
+      LOG.info(LogFields.of(table), "adopted what was appended past the log");
+      adopted = true;
+    }
+    return adopted;
+  }
+
+  private Optional<CommitRequest> adoptionOf(TableIdentifier table) {
+    try {
+      return adoption.due(table);
+    } catch (NoSuchTableException e) {
+      return Optional.empty();
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.UNSUPPORTED) {
+        throw e;
+      }
+      throw TxnException.foreignWrite(
+          table, "somebody has appended to the table, and " + e.getMessage());
+    }
+  }
+
+  /**
+   * Adopt what strangers have appended to the tables that a transaction writes. Who only appends
+   * and has read nothing does not ask a catalog for it: those rows and his do not meet, whichever
+   * come first.
+   */
+  private void adoptDue(CommitRequest request) {
+    if (request.kind() != EntryKind.COMMIT) {
+      return;
+    }
+    boolean looks = !births.shows(config.get(), log.newest()); // at its swap it sees them, else
+    for (StagedTable write : request.writes().values()) {
+      if (write.isCreate() || write.real() == null) {
+        continue;
+      }
+      TableMetadata now = write.real().current();
+      boolean blind = write.isAppendOnly() && request.reads().isBlind();
+      if (looks && now != null && !blind && !adoption.isDue(now)) {
+        now = tables.asItStands(write.identifier()).orElse(null);
+      }
+      if (adoption.isDue(now)) {
+        adopt(write.identifier());
+      }
+    }
+  }
+
+  /** Adopt what applying has put aside just now; else the next writer does. */
+  private void adoptKept(Entry entry) {
+    Set<TableIdentifier> tables =
+        entry.carried().stream().map(Change::table).collect(Collectors.toSet());
+    for (TableIdentifier table : applier.takeKept(tables)) {
+      try {
+        adopt(table);
+      } catch (RuntimeException e) {
+        LOG.warn(LogFields.of(table), "what strangers appended is not adopted yet", e);
+      }
     }
   }
 

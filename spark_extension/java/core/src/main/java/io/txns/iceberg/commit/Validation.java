@@ -352,11 +352,20 @@ final class Validation {
       LoggedChange logged,
       ChangeBuilder.Built built,
       Ahead ahead) {
-    return request.kind() == EntryKind.COMMIT
-        && head.rows() != null
-        && head.rows().has(logged.change().table())
-        && config.get().movesTables(head.state().settings())
-        && births.bear(head, logged, built.request(), ahead);
+    if (request.kind() != EntryKind.COMMIT
+        || head.rows() == null
+        || !head.rows().has(logged.change().table())
+        || !config.get().movesTables(head.state().settings())) {
+      return false;
+    }
+    try {
+      return births.bear(head, logged, built.request(), ahead);
+    } catch (StrangerMet e) {
+      if (request.key().attempts().adopts()) {
+        throw e;
+      }
+      return false; // who applies it keeps what they have, for an adoption after it
+    }
   }
 
   private Entry.Payload stored(

@@ -1,6 +1,7 @@
 package io.txns.iceberg.stage;
 
 import static java.util.stream.Collectors.joining;
+import static java.util.stream.Collectors.toMap;
 import static java.util.stream.Collectors.toSet;
 
 import io.txns.iceberg.TableNames;
@@ -83,11 +84,7 @@ public final class Restager {
     BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
     for (Snapshot snapshot : staged.snapshots()) {
       AppendFiles append = target.newFastAppend();
-      for (Map.Entry<String, String> kept : snapshot.summary().entrySet()) {
-        if (isCallers(kept.getKey())) {
-          append.set(kept.getKey(), kept.getValue());
-        }
-      }
+      ownWords(snapshot).forEach(append::set);
       SnapshotChanges.builderFor(source)
           .snapshot(snapshot)
           .build()
@@ -299,6 +296,13 @@ public final class Restager {
           + (more > 0 ? shown + " and " + more + " more" : shown)
           + ")";
     }
+  }
+
+  /** The keys of a snapshot's summary that programs have set, with what they say. */
+  public static Map<String, String> ownWords(Snapshot snapshot) {
+    return snapshot.summary().entrySet().stream()
+        .filter(word -> isCallers(word.getKey()))
+        .collect(toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 
   private static boolean isCallers(String key) {

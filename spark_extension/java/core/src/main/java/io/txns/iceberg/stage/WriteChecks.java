@@ -47,9 +47,10 @@ public final class WriteChecks {
   }
 
   /**
-   * Give a table where it can be written through the log: not one that strangers have written, that
-   * nobody registered, a commit table, one that a record alone has put elsewhere, or any while
-   * transactions are off.
+   * Give a table where it can be written through the log: not one to which strangers have done more
+   * than to append, that nobody registered, a commit table, one that a record alone has put
+   * elsewhere, or any while transactions are off. What was only appended is adopted when it is
+   * written; but not into a dropped one.
    *
    * @throws TxnException 55000 or 0A000, with the command that cures it
    */
@@ -69,10 +70,12 @@ public final class WriteChecks {
         .stranger()
         .ifPresent(
             stranger -> {
-              if (stranger.adoptable()) {
+              if (!stranger.adoptable()) {
+                throw stranger.quarantined(table.identifier());
+              }
+              if (registered.dropped()) {
                 throw TxnException.foreignWrite(table.identifier(), stranger.reason());
               }
-              throw stranger.quarantined(table.identifier());
             });
     refuseElsewhere(registered);
     return registered;

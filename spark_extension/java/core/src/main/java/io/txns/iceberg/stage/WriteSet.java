@@ -152,6 +152,18 @@ public final class WriteSet {
     return known;
   }
 
+  /**
+   * Load a table again, whose newest entry is to be seen: from there on everything is read as of
+   * that. Not where other tables were read before, which are not what they were then.
+   */
+  public synchronized Loaded again(TableIdentifier table) {
+    if (loaded.keySet().equals(Set.of(firstName(table)))) {
+      head = log.load();
+      readAt(head.upper());
+    }
+    return load(table);
+  }
+
   private TableIdentifier firstName(TableIdentifier table) {
     return names.getOrDefault(table, table);
   }

@@ -345,12 +345,19 @@ public final class DataTables {
    * the catalog does not have the table of that uuid.
    */
   public long appliedTs(TableIdentifier identifier, String uuid) {
+    return asItStands(identifier)
+        .filter(metadata -> TableNames.uuid(metadata).equals(uuid))
+        .map(TableMark::applied)
+        .orElse(LESS_THAN_ALL);
+  }
+
+  /** A table as the catalog has it now; empty where it has none. */
+  public Optional<TableMetadata> asItStands(TableIdentifier identifier) {
     try {
-      TableMetadata metadata =
-          ((BaseTable) LocalPermissions.load(delegate, identifier)).operations().current();
-      return TableNames.uuid(metadata).equals(uuid) ? TableMark.applied(metadata) : LESS_THAN_ALL;
+      Table table = LocalPermissions.load(delegate, identifier);
+      return Optional.of(((BaseTable) table).operations().current());
     } catch (NoSuchTableException e) {
-      return LESS_THAN_ALL;
+      return Optional.empty();
     }
   }
 

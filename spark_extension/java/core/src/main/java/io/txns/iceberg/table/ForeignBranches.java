@@ -40,8 +40,13 @@ public final class ForeignBranches {
     }
     removeAdopted(builder, base, adopted);
     stranger
-        .filter(one -> !adopted.containsAll(one.snapshotIds()))
+        .filter(one -> keeps(one, request))
         .ifPresent(one -> one.heads().forEach(head -> keep(builder, base, head)));
+  }
+
+  /** Whether a change that is applied puts aside what a stranger has: not all that it takes in. */
+  public static boolean keeps(Stranger stranger, UpdateTableRequest request) {
+    return !adopted(request).containsAll(stranger.snapshotIds());
   }
 
   /** The strangers' snapshots that a change takes in. */

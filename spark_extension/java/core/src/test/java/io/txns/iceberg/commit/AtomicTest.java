@@ -228,13 +228,14 @@ class AtomicTest extends TwoTables {
   }
 
   @Test
-  void aStrangersAppendIsKeptAsEver() {
+  void aStrangersAppendIsAdoptedFirst() {
     Transaction txn = appending(atomic, 2, A);
     append(outside.loadTable(A), 9);
     txn.commit();
-    assertThat(bornLast()).containsExactly(false);
-    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
-    assertThat(stored(A).refs().keySet()).anyMatch(ref -> ref.startsWith("txns-foreign-"));
+    assertThat(bornLast()).containsExactly(true);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 9L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 9L);
+    assertThat(stored(A).refs()).containsOnlyKeys("main");
   }
 
   @Test

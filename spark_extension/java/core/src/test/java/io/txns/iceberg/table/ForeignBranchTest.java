@@ -29,13 +29,14 @@ class ForeignBranchTest extends TwoTables {
   /**
    * What stands below `txns.created` belongs to what was dropped.
    *
-   * <p>1. A stranger's row is kept on a branch. 2. The table is dropped, and created again, which
-   * is the same physical one. 3. Somebody adopts; then once more, with a row of the new one open,
-   * too.
+   * <p>1. A stranger's row is rejected. 2. The table is dropped, and created again, which is the
+   * same physical one. 3. Somebody adopts; then once more, with a row of the new one open, too.
    */
   @Test
   void rowsOfADroppedTableAreNotAdoptedIntoTheNextOne() {
-    String older = keep(2, 99);
+    append(outside.loadTable(id("shop.a")), 99);
+    String older = "txns-foreign-" + outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    handle.repairReject(id("shop.a"));
     ours.dropTable(id("shop.a"), false);
     append(ours.createTable(id("shop.a"), Lake.SCHEMA), 5);
     assertThatThrownBy(() -> handle.repairAdopt(id("shop.a")))

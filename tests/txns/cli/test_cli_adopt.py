@@ -1,0 +1,100 @@
+"""`txns adopt`: what strangers append is taken in, once or until it is stopped."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.txns.lake import ids, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.txns.lake import Lake
+
+WAIT_S = 60
+
+
+def test_once_for_all_tables(shop, cli):
+    for name in ("shop.a", "shop.b"):
+        shop.another_catalog().load_table(name).append(rows(8, 9))
+    done = cli("adopt")
+    assert (0, 2) == (done.exit_code, done.output.count("adopted 2 rows at "))
+    snapshot = shop.open().snapshot()
+    assert [1, 2, 8, 9] == ids(snapshot.load_table("shop.a")) == ids(snapshot.load_table("shop.b"))
+    assert "" == cli("adopt").output
+
+
+def test_once_for_one_table(shop, cli):
+    for name in ("shop.a", "shop.b"):
+        shop.another_catalog().load_table(name).append(rows(9))
+    assert 0 == cli("adopt", "shop.b").exit_code
+    snapshot = shop.open().snapshot()
+    assert [1, 2] == ids(snapshot.load_table("shop.a"))
+    assert [1, 2, 9] == ids(snapshot.load_table("shop.b"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_name_that_no_table_has(cli):
+    assert 2 == cli("adopt", "shop.nothing").exit_code
+
+
+def test_what_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
+    plain = shop.another_catalog().load_table("shop.a")
+    with plain.update_schema() as update:
+        update.rename_column("name", "title")
+    plain.append(rows(9).rename_columns(["id", "title"]))
+    with plain.update_schema() as update:
+        update.rename_column("title", "name")
+    shop.another_catalog().load_table("shop.b").append(rows(9))
+    done = cli("adopt")
+    assert 1 == done.exit_code
+    assert "shop.a: not adopted: " in done.output
+    assert [1, 2, 9] == ids(shop.open().snapshot().load_table("shop.b"))
+
+
+@contextmanager
+def watching(lake: Lake) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str]]]:
+    """Run `txns adopt --watch` as a process; give it, and its lines as they come."""
+    options = ["--catalog", "lake", "--uri", f"sqlite:///{lake.folder}/catalog.db?timeout=30"]
+    options += ["--warehouse", f"file://{lake.folder}/warehouse"]
+    options += ["adopt", "--watch", "--every", "100ms"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from txns._cli import main; main()", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: queue.Queue[str] = queue.Queue()
+    assert process.stdout is not None
+    reader = threading.Thread(target=lambda: [*map(lines.put, process.stdout or ())], daemon=True)
+    reader.start()
+    try:
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_watch_adopts_until_it_is_stopped(shop, number):
+    """A line for each adoption; a signal ends it, and is no error."""
+    with watching(shop) as (process, lines):
+        for value in (7, 8, 9):
+            shop.another_catalog().load_table("shop.a").append(rows(value))
+            assert lines.get(timeout=WAIT_S).startswith("shop.a: adopted 1 rows at ")
+        process.send_signal(number)
+        assert 0 == process.wait(WAIT_S)
+        assert process.stderr is not None
+        assert "" == process.stderr.read()
+    assert lines.empty()
+    snapshot = shop.open().snapshot()
+    assert [1, 2, 7, 8, 9] == ids(snapshot.load_table("shop.a")) == shop.plain_ids("shop.a")
+    assert [1, 2] == ids(snapshot.load_table("shop.b"))

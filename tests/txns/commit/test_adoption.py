@@ -1,0 +1,378 @@
+"""What strangers append is adopted by whoever writes the table next (docs/spec.md 9.3)."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.types import StringType
+
+import txns
+from tests.simulation.rows import replace_files
+from tests.txns.lake import SCHEMA, ids, rows
+from txns._admin.invariants import check_all
+from txns._commit.group import ADOPTIONS_MAX
+from txns._log.entry import Kind
+
+if TYPE_CHECKING:
+    from tests.txns.lake import Lake
+
+BESIDE = 100
+"""Ids of strangers' rows are this and more."""
+
+OFFSETS = "kafka.connect.offsets.orders"
+
+
+@pytest.fixture(params=["inline", "atomic"])
+def ours(lake: Lake, request: pytest.FixtureRequest) -> txns.Handle:
+    return lake.open(apply=request.param)
+
+
+def kinds(handle: txns.Handle) -> list[str]:
+    """Give what the log says has happened, from the first transaction on."""
+    entries = {row["commit_ts"]: row["kind"] for row in handle.transactions()}
+    return [kind for _, kind in sorted(entries.items()) if kind in {"commit", "adopt"}]
+
+
+def appends(lake: Lake, name: str, *values: int) -> None:
+    """Append rows as an engine does that knows nothing of the protocol: again, where it lost."""
+    table = lake.another_catalog().load_table(name)
+    while True:
+        try:
+            return table.append(rows(*values))
+        except CommitFailedException:
+            table.refresh()
+
+
+def compacts(lake: Lake, name: str, *but: int) -> None:
+    """Rewrite the files of a table into one, but those that have some rows, as a service does."""
+    table = lake.another_catalog().load_table(name)
+    held = {
+        task.file: pq.read_table(task.file.file_path.removeprefix("file://"))
+        for task in table.scan().plan_files()
+    }
+    old = [file for file, of_file in held.items() if not {*but} & {*of_file["id"].to_pylist()}]
+    batch = pa.concat_tables([held[file] for file in old]).cast(SCHEMA)
+    (made,) = _dataframe_to_data_files(table.metadata, batch, table.io)
+    replace_files(table, old, made)
+
+
+def is_clean(handle: txns.Handle) -> bool:
+    return not check_all(handle.parts).violations
+
+
+# ------------------------------------------------------------------ one commit
+
+
+def test_who_only_appends_goes_on(lake, ours):
+    """What a stranger appends meanwhile costs nobody anything."""
+    a = lake.table("a", [1])
+    with ours.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        appends(lake, a, BESIDE)
+    assert [1, 2, BESIDE] == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+    assert {"adopt", "commit"} == set(kinds(ours))
+    assert is_clean(ours)
+
+
+def test_who_has_read_the_rows_of_the_table_clashes(lake, ours):
+    """An adoption is an entry like any other, before who finds it: he tries again."""
+    a = lake.table("a", [1])
+
+    def copies_the_greatest() -> None:
+        with ours.begin() as txn:
+            table = txn.load_table(a)
+            greatest = max(ids(table))
+            tries.append(greatest)
+            if len(tries) == 1:
+                appends(lake, a, BESIDE)
+            table.append(rows(greatest + 1))
+
+    tries: list[int] = []
+    with pytest.raises(txns.Conflict, match="read and appended"):
+        copies_the_greatest()
+    copies_the_greatest()
+    assert [1, BESIDE, BESIDE + 1] == lake.plain_ids(a)
+    assert ["adopt", "commit"] == kinds(ours)
+
+
+def test_who_has_read_other_rows_does_not(lake, ours):
+    """Files tell, as with an entry of a transaction."""
+    a = lake.table("a", [1, 2])
+    with ours.begin() as txn:
+        txn.load_table(a).delete("id = 1")
+        appends(lake, a, BESIDE)
+    assert [2, BESIDE] == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+    assert ["adopt", "commit"] == kinds(ours)
+
+
+def test_an_overwrite_of_the_whole_table_does(lake, ours):
+    """It would take away rows that it has not seen."""
+    a = lake.table("a", [1])
+    txn = ours.begin()
+    txn.load_table(a).overwrite(rows(9))
+    appends(lake, a, BESIDE)
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [1, BESIDE] == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("deed", ["append", "delete", "overwrite", "upsert"])
+def test_one_operation_sees_what_was_there_before_it(lake, ours, deed):
+    """Outside a transaction it is adopted when the operation begins."""
+    a = lake.table("a", [1])
+    appends(lake, a, BESIDE)
+    table = ours.catalog().load_table(a)
+    assert [1] == ids(table)
+    if deed == "append":
+        table.append(rows(2))
+    elif deed == "delete":
+        table.delete(f"id = {BESIDE}")
+    elif deed == "overwrite":
+        table.overwrite(rows(2))
+    else:
+        table.upsert(rows(BESIDE, 2), join_cols=["id"])
+    expected = {"append": [1, 2, BESIDE], "delete": [1], "overwrite": [2]}
+    assert expected.get(deed, [1, 2, BESIDE]) == lake.plain_ids(a)
+    assert "adopt" == kinds(ours)[0]
+
+
+def test_a_drop_and_a_rename_come_after_what_was_there_before(lake, ours):
+    """Nobody is told of a repair first."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    for name in (a, b):
+        appends(lake, name, BESIDE)
+    ours.catalog().rename_table(a, "shop.c")
+    ours.catalog().drop_table(b)
+    assert [1, BESIDE] == ids(ours.snapshot().load_table("shop.c"))
+    assert not ours.catalog().table_exists(b)
+
+
+def test_a_change_of_columns_is_tried_again_behind_it(lake, ours):
+    """The retry of a single operation finds it adopted."""
+    a = lake.table("a", [1])
+    appends(lake, a, BESIDE)
+    with ours.catalog().load_table(a).update_schema() as update:
+        update.add_column("more", StringType())
+    assert [1, BESIDE] == ids(ours.snapshot().load_table(a))
+
+
+def test_readers_wait_for_nobody(lake, ours):
+    """They stay on the log's state until somebody has adopted."""
+    a = lake.table("a", [1])
+    appends(lake, a, BESIDE)
+    assert [1] == ids(ours.snapshot().load_table(a)) == ids(ours.catalog().load_table(a))
+    with ours.begin(read_only=True) as txn:
+        assert [1] == ids(txn.load_table(a))
+    assert [] == kinds(ours)
+
+
+def test_two_who_adopt_make_one_entry(lake, ours):
+    """1. Both have looked. 2. Each commits what it has made of it."""
+    a = lake.table("a", [1])
+    appends(lake, a, BESIDE)
+    others = lake.open(lake.another_catalog())
+    asked = [each.parts.adoption.due(("shop", "a")) for each in (ours, others)]
+    made = [
+        each.parts.committer.commit_once(one)
+        for each, one in zip((ours, others), asked, strict=True)
+    ]
+    assert made[0] == made[1]
+    ours.apply_le()
+    assert [1, BESIDE] == lake.plain_ids(a)
+
+
+def test_a_stranger_who_appends_again_and_again_stops_nobody(lake, ours):
+    """So often a commit adopts; then it goes on beside them, and the rest is adopted after it."""
+    a = lake.table("a", [1])
+    committer, values = ours.parts.committer, count(BESIDE)
+    adopt = committer.adopt
+
+    def adopted_late(table):
+        made = adopt(table)
+        if values.__reduce__()[1][0] < BESIDE + 3 * ADOPTIONS_MAX:
+            appends(lake, a, next(values))
+        return made
+
+    txn = ours.begin()
+    txn.load_table(a).append(rows(2))
+    appends(lake, a, next(values))
+    with mock.patch.object(committer, "adopt", adopted_late):
+        txn.commit()
+    committer.adopt(("shop", "a"))
+    last = next(values)
+    assert [1, 2, *range(BESIDE, last)] == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+    assert is_clean(ours)
+
+
+def test_programs_find_how_far_they_have_come(lake, ours):
+    """Their words are in the history of `main`, the newest of each: Kafka Connect goes by them."""
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    plain.append(rows(BESIDE), snapshot_properties={OFFSETS: "1", "kafka.connect.task": "x"})
+    plain.append(rows(BESIDE + 1), snapshot_properties={OFFSETS: "2"})
+    ours.catalog().load_table(a).append(rows(2))
+    metadata = lake.catalog.load_table(a).metadata
+    line = ancestors_of(metadata.current_snapshot(), metadata)
+    found = [at.summary[OFFSETS] for at in line if OFFSETS in at.summary.additional_properties]
+    assert "2" == found[0]
+    line = [*ancestors_of(metadata.current_snapshot(), metadata)]
+    words = [at.summary.additional_properties for at in line]
+    adopted = next(each for each in words if "txns.adopted" in each)
+    assert ("x", "2", "2") == (
+        adopted["kafka.connect.task"],
+        adopted[OFFSETS],
+        adopted["added-records"],
+    )
+
+
+# ------------------------------------------------------------------ what a person decides
+
+
+def test_what_was_rejected_stays_where_it_is(lake, ours):
+    """Nobody adopts it, not even behind rows that are adopted."""
+    a = lake.table("a", [1])
+    appends(lake, a, BESIDE)
+    ours.repair_reject(a)
+    for value in (2, 3):
+        appends(lake, a, BESIDE + value)
+        ours.catalog().load_table(a).append(rows(value))
+        lake.open(lake.another_catalog()).catalog().load_table(a).append(rows(10 + value))
+    expected = [1, 2, 3, 12, 13, BESIDE + 2, BESIDE + 3]
+    assert expected == lake.plain_ids(a)
+    branches = [name for name in lake.catalog.load_table(a).refs() if name != "main"]
+    assert 1 == len(branches)
+
+
+@pytest.mark.parametrize("deed", ["delete", "overwrite"])
+def test_more_than_an_append_is_quarantine(lake, ours, deed):
+    """A person looks at it, as ever."""
+    a = lake.table("a", [1, 2])
+    appends(lake, a, BESIDE)
+    plain = lake.another_catalog().load_table(a)
+    plain.delete("id = 1") if deed == "delete" else plain.overwrite(rows(7))
+    with pytest.raises(txns.Quarantined, match="txns repair adopt") as raised:
+        ours.catalog().load_table(a).append(rows(3))
+    assert not isinstance(raised.value, txns.ForeignWrite)
+    with pytest.raises(txns.Quarantined), ours.begin() as txn:
+        txn.load_table(a).append(rows(3))
+
+
+def test_rows_with_other_columns_are_a_foreign_write(lake, ours):
+    """They cannot be adopted: writers are told so, and which column it is."""
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    with plain.update_schema() as update:
+        update.rename_column("name", "title")
+    plain.append(rows(BESIDE).rename_columns(["id", "title"]))
+    with plain.update_schema() as update:
+        update.rename_column("title", "name")
+    with pytest.raises(txns.ForeignWrite, match="`name` of the log is `title`"):
+        ours.catalog().load_table(a).append(rows(2))
+    txn = ours.begin()
+    txn.load_table(a).append(rows(2))
+    with pytest.raises(txns.ForeignWrite, match="`name` of the log is `title`"):
+        txn.commit()
+    assert [1] == ids(ours.snapshot().load_table(a))
+
+
+def test_what_an_apply_has_kept_is_the_next_writers(lake):
+    """1. A commit is not applied. 2. A stranger appends. 3. Somebody applies. 4. Another writes."""
+    a = lake.table("a", [1])
+    later = lake.open(apply="next")
+    later.catalog().load_table(a).append(rows(2))
+    appends(lake, a, BESIDE)
+    later.apply_le()
+    assert [1, 2] == lake.plain_ids(a)
+    later.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3, BESIDE] == ids(later.snapshot().load_table(a))
+    later.apply_le()
+    assert ["main"] == list(lake.catalog.load_table(a).refs())
+    assert ["commit", "adopt", "commit"] == kinds(later)
+
+
+# ------------------------------------------------------------------ many, side by side
+
+
+def _beside(lake: Lake, ours: txns.Handle, transactions: int) -> None:
+    """Append in a thread, as fast as it goes, while transactions append, delete and read."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    over, written, failed = threading.Event(), [], []
+
+    def stranger() -> None:
+        try:
+            for value in count(BESIDE * 100):
+                if over.is_set():
+                    return
+                appends(lake, a, value)
+                written.append(value)
+                over.wait(0.02)
+        except Exception as error:  # noqa: BLE001 -- told at the end
+            failed.append(error)
+
+    thread = threading.Thread(target=stranger)
+    thread.start()
+    try:
+        for value in range(2, 2 + transactions):
+            with ours.begin() as txn:
+                txn.load_table(a).append(rows(value))
+                txn.load_table(b).append(rows(value))
+                if not value % 4:  # however rarely the thread comes by
+                    appends(lake, a, BESIDE * 100 - value)
+                    written.append(BESIDE * 100 - value)
+    finally:
+        over.set()
+        thread.join()
+    assert not failed
+    while ours.parts.committer.adopt(("shop", "a")):
+        pass  # what was appended meanwhile
+    expected = [1, *range(2, 2 + transactions)]
+    assert expected == lake.plain_ids(b)
+    both = sorted([*expected, *written])
+    assert both == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+    of_all = kinds(ours)
+    assert transactions == of_all.count("commit")
+    assert of_all.count("adopt") > 1
+    assert "adopt" in of_all[of_all.index("commit") : -1]
+    assert is_clean(ours)
+
+
+def test_a_stranger_beside_a_dozen_transactions(lake, ours):
+    """Every row of both is there, and the log says in which order."""
+    _beside(lake, ours, 12)
+
+
+@pytest.mark.slow
+def test_a_stranger_beside_two_hundred_transactions(lake, ours):
+    """The same for longer."""
+    _beside(lake, ours, 200)
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["appends", "deletes"])
+def test_compaction_costs_no_transaction_more_than_a_restage(lake, ours, reads):
+    """1. A transaction writes. 2. Files that it does not take away are compacted. 3. It commits."""
+    a = lake.table("a", [1])
+    for value in range(2, 8):
+        txn = ours.begin()
+        if reads:
+            txn.load_table(a).append(rows(BESIDE + value))
+            txn.load_table(a).delete(f"id = {BESIDE + value - 1}")
+        else:
+            txn.load_table(a).append(rows(value))
+        compacts(lake, a, BESIDE + value - 1)
+        if value % 2:  # and the log has gone on above what was compacted
+            lake.open().catalog().load_table(a).append(rows(10 * BESIDE + value))
+        txn.commit()
+    found = [each for each in lake.plain_ids(a) if each < 10 * BESIDE]
+    assert ([1, BESIDE + 7] if reads else [1, *range(2, 8)]) == found
+    assert [10 * BESIDE + value for value in (3, 5, 7)] == lake.plain_ids(a)[len(found) :]
+    assert Kind.ADOPT.value not in kinds(ours)
+    assert is_clean(ours)

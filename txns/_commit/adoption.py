@@ -1,0 +1,319 @@
+"""
+Makes what strangers appended to a table an entry of its own.
+
+Docs/spec.md 9.3. Here the entry is prepared; who has it committed is the caller's affair.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyiceberg.schema import index_by_id
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
+
+from txns._commit.commit_request import CommitRequest
+from txns._commit.group import Key, Origin
+from txns._iceberg import manifests, snapshots
+from txns._iceberg.snapshots import History
+from txns._iceberg.updates import reads_as
+from txns._identifier import dotted_name
+from txns._log.entry import Isolation, Kind, derived_id
+from txns._logger import fields, logger
+from txns._stage import change_builder
+from txns._stage.staged_table import StagedTable
+from txns._table import mark as _mark
+from txns._table.logged_state import is_cut_off, is_of_dropped, logged_state, stranger_above
+from txns.errors import Quarantined, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._clock import Clock
+    from txns._commit.apply import Applier
+    from txns._identifier import Identifier
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
+    from txns._log.timeline import Timeline
+    from txns._table.allowed_places import AllowedPlaces
+    from txns._table.data_tables import DataTables
+    from txns._table.loaded import Loaded
+    from txns._table.logged_state import Stranger
+
+    Wanted = Callable[[int], bool]
+
+_LOG = logger(__name__)
+
+
+class StrangerMet(Exception):
+    """Under its lock an attempt has met rows that strangers appended: they are adopted first."""
+
+    def __init__(self, table: Identifier) -> None:
+        super().__init__(dotted_name(table))
+        self.table = table
+
+
+class Adoption:
+    """Prepares adoptions of the tables of one catalog."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        timeline: Timeline,
+        tables: DataTables,
+        places: AllowedPlaces,
+        applier: Applier,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._timeline = timeline
+        self._tables = tables
+        self._places = places
+        self._applier = applier
+        self._clock = clock
+        self._left: set[int] = set()
+        """Heads of branches whose rows a person has set aside, as far as they were looked at."""
+
+    # ---------------------------------------------------------------- whoever writes next
+
+    def is_due(self, metadata: TableMetadata) -> bool:
+        """
+        Whether a table that was loaded may show rows that are to be adopted before it is written.
+
+        Args:
+            metadata: The catalog's own, of a table under care.
+        """
+        mark, main = _mark.mark_of(metadata), snapshots.main_of(metadata)
+        if mark is None or main is None:
+            return False
+        if not _mark.is_ours(main):
+            stranger = logged_state(metadata, mark).stranger
+            if stranger and stranger.adoptable:
+                return True
+        return any(
+            name.startswith(_mark.FOREIGN_BRANCH) and ref.snapshot_id not in self._left
+            for name, ref in metadata.refs.items()
+        )
+
+    def due(self, identifier: Identifier) -> CommitRequest | None:
+        """
+        Prepare the adoption of what strangers have appended to a table.
+
+        That is what stands on `main`, or what an apply has put on a branch. Not what a person has
+        rejected, and not what does more than append.
+
+        Returns:
+            None where there is nothing of the kind.
+
+        Raises:
+            NoSuchTableError: Neither the catalog nor the log has the table.
+            Unsupported: It has other columns than the log.
+            Quarantined: No repair ends what was done to the table.
+        """
+        head, loaded = self.newest(identifier)
+        if not loaded.registered or loaded.dropped or head.state.off:
+            return None
+        staged = self.marked_again(loaded)
+        stranger = loaded.stranger or self._kept_by_apply(head, loaded, staged)
+        if stranger is None or not stranger.adoptable:
+            return None
+        return self.of_append(loaded, staged, stranger)
+
+    def _kept_by_apply(self, head: Head, loaded: Loaded, staged: StagedTable) -> Stranger | None:
+        """Find what an apply has put on a branch; what is none of that is not looked at again."""
+        if loaded.table is None:
+            return None
+        metadata = loaded.table.metadata
+
+        def wanted(kept_head: int) -> bool:
+            if kept_head in self._left:
+                return False
+            if self._is_kept_by_apply(head, metadata, kept_head):
+                return True
+            self._left.add(kept_head)
+            return False
+
+        try:
+            return on_branch(loaded, staged, wanted)
+        except Unsupported as why:  # which is a person's affair, and in nobody's way
+            _LOG.info("not adopted: %s", why, extra=fields(table=loaded.identifier))
+            return None
+
+    def _is_kept_by_apply(self, head: Head, metadata: TableMetadata, kept_head: int) -> bool:
+        """
+        Whether a change that was applied has taken `main` off a stranger's head.
+
+        A repair has put it aside otherwise: then somebody has decided that it is not to be seen.
+        Where nobody can tell any more, it is left to a person as well.
+        """
+        log = metadata.snapshot_log
+        nexts = [after for before, after in pairwise(log) if before.snapshot_id == kept_head]
+        by = History(metadata).get(nexts[-1].snapshot_id) if nexts else None
+        if by is None or not _mark.is_ours(by):
+            return False
+        txn_id = snapshots.summary_value(by, _mark.SNAPSHOT_TXN_ID) or ""
+        commit_ts = _mark.commit_ts_of(by)
+        found = self._timeline.under(head.state, txn_id, commit_ts - 1)
+        kinds = [entry.kind for entry in found if entry.commit_ts == commit_ts]
+        return bool(kinds) and Kind.REPAIR not in kinds
+
+    # ---------------------------------------------------------------- for a repair, too
+
+    def newest(self, identifier: Identifier) -> tuple[Head, Loaded]:
+        """
+        Give a table as of the newest head, which is given as well; what is outstanding comes first.
+
+        Raises:
+            Quarantined: No repair ends what was done to the table.
+        """
+        head = self._log.load_if_exists()
+        if head.exists and not self._applier.apply(head, identifier):
+            _LOG.info("entries stay unapplied before a repair", extra=fields(table=identifier))
+        newest = self._log.load_if_exists()
+        loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
+        stranger = loaded.stranger
+        if stranger and stranger.cure:
+            raise Quarantined(identifier, stranger.reason, stranger.cure)
+        self._places.refuse_to_write(loaded)
+        return newest, loaded
+
+    def marked_again(self, loaded: Loaded) -> StagedTable:
+        """Stage a table for its repair, with the mark that a stranger took."""
+        manifests.check_writable(loaded.metadata, dotted_name(loaded.identifier))
+        staged = StagedTable.of(loaded)
+        if loaded.registered and _mark.mark_of(staged.base) is None:
+            uuid = str(staged.base.table_uuid)
+            mark = _mark.mark_properties(self._log.identifier, self._log.load().log_id, uuid)
+            mark |= _mark.retention_properties(staged.base.properties)
+            staged.stage((SetPropertiesUpdate(updates=mark),))
+        return staged
+
+    def of_append(self, loaded: Loaded, staged: StagedTable, stranger: Stranger) -> CommitRequest:
+        """
+        Stage the strangers' files after the newest change, and give what commits that.
+
+        Their own words in the summaries come along, the newest of each: programs keep there how
+        far they have come, and look for it below `main` when they begin again.
+
+        Raises:
+            Unsupported: Their files do not fit: a column of the log is another one in them.
+        """
+        assert loaded.table is not None
+        theirs = loaded.table.metadata
+        files, words = [], dict[str, str]()
+        for snapshot_id in reversed(stranger.snapshot_ids):
+            snapshot = theirs.snapshot_by_id(snapshot_id)
+            assert snapshot is not None
+            _check_columns(staged, theirs, snapshot)
+            files += manifests.added_files(staged.io, snapshot)
+            words |= snapshots.own_words(snapshot)
+        words = {key: said for key, said in words.items() if not key.startswith(_mark.PREFIX)}
+        change_builder.stage_append(staged, self._clock, files, words)
+        return self.request(Kind.ADOPT, "adopt", loaded, staged, stranger, taken_in(stranger))
+
+    def request(
+        self,
+        kind: Kind,
+        deed: str,
+        loaded: Loaded,
+        staged: StagedTable,
+        stranger: Stranger,
+        marks: dict[str, str],
+    ) -> CommitRequest:
+        """Give what commits a repair that is staged: whoever does the same makes the same entry."""
+        # Of the table, not of the view: whoever comes before a repair is applied makes the same.
+        # It may be set back twice to the same metadata, from another place each time.
+        applied = stranger.lost[1] if stranger.lost else loaded.applied_ts
+        uuid = str(staged.base.table_uuid)
+        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
+        # Who has adopted the same stands above what the table showed: no older rows are asked.
+        since_ts = applied if kind is Kind.ADOPT else 0
+        return CommitRequest(
+            kind=kind,
+            key=Key(txn_id, since_ts, Origin.DERIVED),
+            read_ts=loaded.read_ts,
+            born_ms=self._clock.now_ms(),
+            writes={loaded.identifier: staged},
+            isolation=Isolation.SNAPSHOT,
+            marks=marks,
+        )
+
+
+def taken_in(stranger: Stranger) -> dict[str, str]:
+    """Give the summary keys that name what an adoption takes in, and what it gives up."""
+    ids = ",".join(map(str, stranger.taken_in))
+    marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
+    if stranger.lost:
+        marks[_mark.SNAPSHOT_LOST_ABOVE] = str(stranger.lost[0])
+    return marks
+
+
+def on_branch(
+    loaded: Loaded, staged: StagedTable, wanted: Wanted = lambda _head: True
+) -> Stranger | None:
+    """
+    Find a stranger that was put on a branch, which goes when its rows are taken in.
+
+    Args:
+        loaded: The table.
+        staged: The same, staged for its repair.
+        wanted: Says by the head of a branch whether it is to be looked at.
+
+    Returns:
+        None where a stranger stands on main, or none is left.
+
+    Raises:
+        Unsupported: All that is left cannot be adopted.
+    """
+    if not loaded.registered or loaded.stranger:
+        return None
+    refused = ""
+    for name, ref in staged.current.refs.items():
+        if not (name.startswith(_mark.FOREIGN_BRANCH) and wanted(ref.snapshot_id)):
+            continue
+        stranger = stranger_above(staged.current, ref.snapshot_id)
+        if stranger is None:
+            continue
+        reason = _not_adoptable(staged.current, stranger, ref.snapshot_id)
+        if not reason:
+            staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
+            return stranger
+        refused = refused or f"what the branch {name} holds {reason}"
+    if refused:
+        raise Unsupported(
+            f"{refused}: put it back by hand and drop the branch;"
+            f" table=`{dotted_name(loaded.identifier)}`"
+        )
+    return None
+
+
+def _not_adoptable(metadata: TableMetadata, stranger: Stranger, head_snapshot_id: int) -> str:
+    """Say why nothing is adopted from a branch; "" where it is."""
+    if is_cut_off(metadata, head_snapshot_id):
+        return "stands on nothing that is known"
+    if is_of_dropped(metadata, head_snapshot_id):
+        return "belongs to the table that was dropped before this one was created"
+    return "" if stranger.adoptable else "does more than append"
+
+
+def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:
+    """Refuse files in which the id of a column stands for something else in the log."""
+    schema = theirs.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    written = index_by_id(schema) if schema else {}
+    logged = staged.current.schema()
+    for field_id, field in index_by_id(logged).items():
+        if schema is None or field_id not in written:
+            continue
+        ours, other = logged.find_column_name(field_id), schema.find_column_name(field_id)
+        kind = written[field_id].field_type
+        if ours == other and not reads_as(kind, field.field_type):
+            ours, other = f"{ours} {field.field_type}", f"{other} {kind}"
+        if ours != other:
+            raise Unsupported(
+                f"the column `{ours}` of the log is `{other}` in what was written:"
+                " reject it, put what is on the branch back by hand, and drop the branch;"
+                f" table=`{dotted_name(staged.identifier)}`"
+            )
