@@ -32,7 +32,7 @@ PER_FILE = 5
 KINDS = ("UPDATE", "DELETE", "MERGE")
 MERGED = 7
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.int64()), ("v", pa.int64())])
-_ROUND_S = 120
+_ROUND_S = 600
 
 Rows = dict[tuple[int, int], int]
 """What a table holds: v by day and id."""
