@@ -19,6 +19,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.txns.handle import Handle, connect
+from dbt.adapters.txns.lost import explanation, is_sibling
 from dbt.adapters.txns.scope import Scope, TxnsResponse
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
@@ -47,8 +48,6 @@ _GRANT_CURE = (
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
 _COMPILING = "dbt_compiling"
-# Of the comment that a scope writes, which an error may cut short.
-_OF_COMMENT = re.compile(r'"(invocation_id|node_id)": "([^"]*)"')
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
@@ -60,9 +59,12 @@ class StatementError(DbtDatabaseError):
     Attributes:
         cause: The DB-API's error.
         sqlstate: Five characters; None if Spark named none.
+        sibling: Whether it lost a race to another batch of its model.
     """
 
-    def __init__(self, cause: dbapi.Error, sql: str = "") -> None:
+    sibling = False
+
+    def __init__(self, cause: dbapi.Error, sql: str = "", comment: str = "") -> None:
         message = str(cause)
         if cause.sqlstate and cause.sqlstate not in message:
             message += f" SQLSTATE: {cause.sqlstate}"
@@ -71,7 +73,8 @@ class StatementError(DbtDatabaseError):
         if cause.sqlstate == _SYNTAX_ERROR and _GRANT.match(sql):
             message += _GRANT_CURE
         if isinstance(cause, dbapi.TransactionConflict):
-            message += _winner(cause)
+            message += explanation(cause, comment)
+            self.sibling = is_sibling(cause, comment)
         super().__init__(message)
         self.cause = cause
         self.sqlstate = cause.sqlstate
@@ -80,14 +83,6 @@ class StatementError(DbtDatabaseError):
     def retryable(self) -> bool:
         """Whether it lost a race (40001) or its session: whatever else failed would do so again."""
         return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
-
-
-def _winner(conflict: dbapi.TransactionConflict) -> str:
-    """Say which node of which run came first; nothing where it was none of dbt's."""
-    found = dict(_OF_COMMENT.findall(conflict.other_comment or ""))
-    if "node_id" not in found:
-        return ""
-    return f"\n  {found['node_id']} came first, in the run {found.get('invocation_id', 'of dbt')}"
 
 
 class CommitError(StatementError):
@@ -114,6 +109,11 @@ class TxnsConnectionManager(SparkConnectionManager):
     def scope(self) -> Scope | None:
         """The scope of the node that this thread builds; None between nodes."""
         return self._scopes.get(self.get_thread_identifier())
+
+    @property
+    def _comment(self) -> str:
+        """The comment of this thread's transaction; empty between nodes."""
+        return self.scope.comment if self.scope is not None else ""
 
     def enter_scope(self, config: Mapping[str, Any], name: str | None = None) -> Scope:
         """Begin a node's scope."""
@@ -177,7 +177,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         except dbapi.CommitStateUnknown as unknown:
             status = self._settled(connection, unknown)
         except dbapi.Error as error:
-            raise CommitError(error) from error
+            raise CommitError(error, comment=self._comment) from error
         logger.debug(f"COMMIT: at {status.commit_ts}")
         if scope is not None:
             scope.committed(status)
@@ -260,7 +260,7 @@ class TxnsConnectionManager(SparkConnectionManager):
             yield
         except dbapi.Error as error:
             logger.debug(f"failed: {sql}\n{error}")
-            raise StatementError(error, sql) from error
+            raise StatementError(error, sql, self._comment) from error
         except DbtRuntimeError:
             raise
         except Exception as error:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import defaultdict
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,14 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
+from dbt.adapters.txns import bounds
 from dbt.adapters.txns.aside import making_way, put_back
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.recompile import compile_again
 from dbt.adapters.txns.relation import TxnsRelation
 from dbt.adapters.txns.rows import literal_rows, texts
 from dbt.adapters.txns.scope import TxnsResponse
+from dbt.adapters.txns.turns import Turns
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.utils import executor
@@ -83,7 +84,7 @@ class TxnsAdapter(SparkAdapter):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._turns = Turns()
         self._depth = threading.local()
 
     # A node's transaction
@@ -145,7 +146,6 @@ class TxnsAdapter(SparkAdapter):
         relation: BaseRelation,
         *,
         kind: str | None = None,
-        turns: bool = False,
     ) -> Any:
         """
         Run a macro in the node's transaction, and again when it was not the macro that failed.
@@ -155,8 +155,6 @@ class TxnsAdapter(SparkAdapter):
             relation: What the node builds.
             kind: "table" or "view", what the macro makes of it: a relation of the other kind
                 steps aside, and is back if the macro fails. None if it takes what is there.
-            turns: Whether nodes of this run that build the same relation wait for each other,
-                because they would clash: batches of a microbatch model.
 
         Raises:
             StatementError: The last attempt's. What is run again: a lost race, and before COMMIT
@@ -165,14 +163,10 @@ class TxnsAdapter(SparkAdapter):
         scope = self.connections.scope
         if scope is not None and relation.database:
             scope.catalog = relation.database
-        if turns:
-            # What was read while another batch had its turn would clash with it.
-            self.connections.commit()
-        with self._turns[str(relation)] if turns else nullcontext():
-            if put_back(self, relation) and scope is not None:
-                scope.stale = True
-            with making_way(self, relation, kind):
-                return self._attempts(body, relation, scope)
+        if put_back(self, relation) and scope is not None:
+            scope.stale = True
+        with making_way(self, relation, kind):
+            return self._attempts(body, relation, scope)
 
     def _attempts(self, body: MacroGenerator, relation: BaseRelation, scope: Scope | None) -> Any:
         """Run a macro in a transaction, up to `retries` times more."""
@@ -184,6 +178,8 @@ class TxnsAdapter(SparkAdapter):
             except (StatementError, FailedToConnectError) as error:
                 if isinstance(error, StatementError) and not error.retryable:
                     raise
+                if getattr(error, "sibling", False):
+                    self._turns.begin(str(relation))
                 logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
                 # The session is fine after a lost race, and nobody knows after anything else.
                 renewed = getattr(error, "sqlstate", None) != "40001"
@@ -195,17 +191,19 @@ class TxnsAdapter(SparkAdapter):
     ) -> Any:
         """Run a macro in a transaction, which an error rolls back; in a new session if so."""
         known = self.cached(relation)
-        try:
-            if renewed:
-                self.connections.reconnect(self.connections.get_thread_connection())
-            self.connections.begin()
-            self._compile_again_if_stale(body, scope)
-            result = body()
-            self.connections.commit()
-        except Exception:
-            self.connections.rollback_if_open()
-            self._know_again(known, relation)
-            raise
+        # What was read before a turn would clash with those who had theirs meanwhile.
+        with self._turns.awaited(str(relation), before=self.connections.rollback_if_open):
+            try:
+                if renewed:
+                    self.connections.reconnect(self.connections.get_thread_connection())
+                self.connections.begin()
+                self._compile_again_if_stale(body, scope)
+                result = body()
+                self.connections.commit()
+            except Exception:
+                self.connections.rollback_if_open()
+                self._know_again(known, relation)
+                raise
         return result
 
     def _compile_again_if_stale(self, body: MacroGenerator, scope: Scope | None) -> None:
@@ -342,6 +340,36 @@ class TxnsAdapter(SparkAdapter):
                 for schema in schemas
             ]
             return catch_as_completed(futures)
+
+    @available.parse_list
+    def key_bounds(
+        self,
+        relation: BaseRelation,
+        keys: list[str],
+        prefix: str,
+        *,
+        nulls_match: bool,
+    ) -> list[str] | None:
+        """
+        Give conditions that name, in literals, between which values the keys of some rows are.
+
+        Args:
+            relation: The rows.
+            keys: Names of columns; what else stands there has no bounds.
+            prefix: Of the columns in the conditions, as "target.".
+            nulls_match: Whether NULL is the same key as NULL.
+
+        Returns:
+            Each is met by every row that has a key of theirs; None where no row can have one.
+        """
+        columns = self.get_columns_in_relation(relation)
+        types = {column.name.lower(): column.dtype for column in columns}
+        sql = bounds.query(str(relation), keys, types)
+        with self.connections.exception_handler(sql):
+            cursor = self.connections.get_thread_connection().handle.cursor()
+            cursor.execute(sql)
+            row = cursor.fetchone()
+        return bounds.predicates(row, keys, types, prefix=prefix, nulls_match=nulls_match)
 
     def valid_incremental_strategies(self) -> list[str]:
         """List what `incremental_strategy` may say."""

@@ -5,7 +5,7 @@
   {#- One that there is not fails before the first run, which does not need it, has made the table. -#}
   {% do adapter.get_incremental_strategy_macro(context, strategy) %}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
-  {% set relations = adapter.in_transaction(txns_build_incremental, this, kind='table', turns=strategy == 'microbatch') %}
+  {% set relations = adapter.in_transaction(txns_build_incremental, this, kind='table') %}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': relations}) }}
 {% endmaterialization %}

@@ -19,6 +19,17 @@
     {% do return(txns_insert(arg_dict)) %}
   {% endif %}
   {% do txns_ask_once(arg_dict) %}
+  {% if keys %}
+    {% set bounds = adapter.key_bounds(
+      arg_dict['temp_relation'], keys, 'DBT_INTERNAL_DEST.',
+      nulls_match=adapter.behavior.enable_truthy_nulls_equals_macro.no_warn
+    ) %}
+    {#- There is no new row, or none whose key another one can have. -#}
+    {% if bounds is none %}
+      {% do return(txns_insert(arg_dict)) %}
+    {% endif %}
+    {% set predicates = predicates + bounds %}
+  {% endif %}
   {% call statement('delete') -%}
     delete from {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
     where {{ txns_all(predicates) }}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from dbt.adapters.txns.impl import TxnsAdapter
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
+from integration_tests.compliance.dbt.beside import run_beside
 from integration_tests.compliance.dbt.reading import logged, rows
 
 if TYPE_CHECKING:
@@ -44,18 +43,6 @@ MERGED = """
 select id from {{ ref('five') }} where id {% if is_incremental() %} > 1 {% else %} < 2 {% endif %}
 """
 ONCE = [(n,) for n in range(5)]
-
-
-def _run_beside(project: Any, model: str, folder: Path) -> str:
-    """Run a model of the project in a process of its own, and return what that said."""
-    command = [
-        *(sys.executable, "-m", "dbt.cli.main", "run", "--select", model),
-        *("--project-dir", project.project_root, "--profiles-dir", project.profiles_dir),
-        *("--target-path", folder / "target", "--log-path", folder / "logs"),
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout
-    return ended.stdout
 
 
 class TestOfItsOwnTarget:
@@ -120,7 +107,7 @@ class TestOfItsOwnTarget:
         """
         other.cursor().execute(f"delete from lake.{project.test_schema}.merged where id > 1")
         beside: list[str] = []
-        at_first_commit(lambda: beside.append(_run_beside(project, "merged", tmp_path)))
+        at_first_commit(lambda: beside.append(run_beside(project, "merged", tmp_path)))
         _, log = run_dbt_and_capture(["run", "--select", "merged"])
         assert "attempt 1 of 4 is run again" in log
         assert "is run again" not in beside[0]

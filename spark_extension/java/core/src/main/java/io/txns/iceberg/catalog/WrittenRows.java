@@ -11,6 +11,8 @@ import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.expressions.UnboundTerm;
+import org.apache.iceberg.transforms.Transform;
 import org.apache.iceberg.types.Type.TypeID;
 
 /**
@@ -21,6 +23,7 @@ import org.apache.iceberg.types.Type.TypeID;
  * rows that it adds, nothing but the second does.
  */
 final class WrittenRows {
+  /** A filter takes values of these as they are: not so those in nanoseconds. */
   private static final Set<TypeID> PLAIN =
       Set.of(
           TypeID.BOOLEAN,
@@ -85,26 +88,38 @@ final class WrittenRows {
     return false;
   }
 
-  /** Whether a filter takes a partition's values as they are: not so those in nanoseconds. */
-  private static boolean isPlain(PartitionSpec spec, PartitionField field) {
-    return PLAIN.contains(spec.schema().findType(field.sourceId()).typeId());
-  }
-
   /** The rows of the partition of a file, and perhaps others. */
   private Expression partition(DataFile file) {
     PartitionSpec spec = specs.get(file.specId());
     Expression rows = Expressions.alwaysTrue();
     for (int at = 0; spec != null && at < spec.fields().size(); at++) {
-      PartitionField field = spec.fields().get(at);
-      String column = spec.schema().findColumnName(field.sourceId());
       Object value = file.partition().get(at, Object.class);
-      if (field.transform().isIdentity() && column != null && isPlain(spec, field)) {
-        rows =
-            Expressions.and(
-                rows,
-                value == null ? Expressions.isNull(column) : Expressions.equal(column, value));
-      }
+      rows = Expressions.and(rows, ofField(spec, spec.fields().get(at), value));
     }
     return rows;
+  }
+
+  /** The rows that have a value in a partition field, and perhaps others. */
+  private static Expression ofField(PartitionSpec spec, PartitionField field, Object value) {
+    String column = spec.schema().findColumnName(field.sourceId());
+    Transform<?, ?> transform = field.transform();
+    if (column == null || transform.isVoid()) {
+      return Expressions.alwaysTrue();
+    }
+    if (value == null) { // transforms give it for no other value
+      return Expressions.isNull(column);
+    }
+    // Of a transform with numbers for results the column may be of any type.
+    if (!PLAIN.contains(transform.getResultType(spec.schema().findType(column)).typeId())) {
+      return Expressions.alwaysTrue();
+    }
+    return transform.isIdentity()
+        ? Expressions.equal(column, value)
+        : Expressions.equal(transformed(column, transform), value);
+  }
+
+  @SuppressWarnings("unchecked") // values of partitions are of the transform's results
+  private static UnboundTerm<Object> transformed(String column, Transform<?, ?> transform) {
+    return Expressions.transform(column, (Transform<?, Object>) transform);
   }
 }

@@ -12,11 +12,15 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.BiFunction;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
@@ -25,6 +29,8 @@ import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataTypes;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
@@ -38,6 +44,7 @@ import scala.runtime.BoxedUnit;
  */
 public final class AlignTables extends Rule<LogicalPlan> {
   private static final long serialVersionUID = 1L;
+  private static final Literal NO_ROW = Literal.create(0, DataTypes.IntegerType);
 
   private final transient SparkSession session;
 
@@ -54,7 +61,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           boolean cached = !PlanCache.isEmpty(session);
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
           if (state.isExplicit() || state.isInWrite()) {
-            forEach(loaded, leaf -> recordRead(leaf, state));
+            forEachRead(loaded, leaf -> recordRead(leaf, state));
           }
           return state.isExplicit() ? loaded : align(loaded);
         });
@@ -163,7 +170,23 @@ public final class AlignTables extends Rule<LogicalPlan> {
         : relation.relation().toString();
   }
 
-  private static void forEach(LogicalPlan plan, java.util.function.Consumer<LogicalPlan> action) {
+  /** Without what a plan takes no row from, as who asks for nothing but columns has it. */
+  private static void forEachRead(LogicalPlan plan, Consumer<LogicalPlan> action) {
+    if (takesNoRow(plan)) {
+      return;
+    }
+    action.accept(plan);
+    CollectionConverters.asJava(plan.subqueries()).forEach(each -> forEachRead(each, action));
+    CollectionConverters.asJava(plan.children()).forEach(each -> forEachRead(each, action));
+  }
+
+  /** {@code WHERE false} and {@code LIMIT 0}, as they are written. */
+  private static boolean takesNoRow(LogicalPlan plan) {
+    return plan instanceof Filter filter && Literal.FalseLiteral().equals(filter.condition())
+        || plan instanceof GlobalLimit limit && NO_ROW.equals(limit.limitExpr());
+  }
+
+  private static void forEach(LogicalPlan plan, Consumer<LogicalPlan> action) {
     plan.foreachWithSubqueries(
         node -> {
           action.accept(node);

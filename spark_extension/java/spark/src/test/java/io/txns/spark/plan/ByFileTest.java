@@ -140,6 +140,43 @@ class ByFileTest extends SparkTestBase {
     spark.sql("UNCACHE TABLE IF EXISTS whole_kept");
   }
 
+  /** Who asks for columns alone, as dbt does, is told nothing of rows. */
+  static Stream<String> none() {
+    return Stream.of(
+        "SELECT * FROM %t WHERE false",
+        "SELECT * FROM (SELECT id, count(*) FROM %t GROUP BY id) WHERE false LIMIT 0",
+        "SELECT * FROM %t LIMIT 0",
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM %t WHERE false)",
+        "CREATE TABLE %t_c AS SELECT * FROM %t WHERE false",
+        "INSERT INTO %t SELECT * FROM %t WHERE false");
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("none")
+  void whatTakesNoRowMeetsNothing(String read) {
+    create("copy-on-write");
+    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
+    spark.sql("BEGIN");
+    spark.sql(of(read, 1)).collectAsList();
+    spark.sql("INSERT INTO " + table + "_b VALUES (1)");
+    other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+    spark.sql("COMMIT");
+    assertThat(rows(other, "SELECT * FROM " + table + "_b")).containsExactly("1");
+    assertThat(rows(other, "SELECT count(*) FROM " + table)).containsExactly("5");
+  }
+
+  /** What others do to the columns is met, where what was shown counts. */
+  @Test
+  void whatTakesNoRowHasSeenTheColumns() {
+    create("copy-on-write");
+    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
+    spark.sql("BEGIN");
+    spark.sql(of("SELECT * FROM %t WHERE false", 1)).collectAsList();
+    spark.sql("INSERT INTO " + table + "_b VALUES (1)");
+    other.sql("ALTER TABLE " + table + " ADD COLUMN more INT");
+    fails("40001", spark, "COMMIT");
+  }
+
   /** The same objects of Spark's, once more: what they read now is noted now. */
   @Test
   void eachStatementIsNoted() {
@@ -172,6 +209,37 @@ class ByFileTest extends SparkTestBase {
         fails("40001", spark, "COMMIT");
       }
     }
+  }
+
+  /** The partitions of what is replaced are told by any transform. */
+  @Test
+  void overwritesOfDaysAndBucketsAreApart() {
+    other.sql(
+        "CREATE TABLE "
+            + table
+            + " (id BIGINT, at TIMESTAMP) USING iceberg PARTITIONED BY (days(at), bucket(16, id))");
+    other.sql(
+        of(
+            "INSERT INTO %t VALUES (1, timestamp '2026-01-01 10:00'),"
+                + " (1, timestamp '2026-01-02 10:00')",
+            1));
+    spark.sql("SET spark.sql.sources.partitionOverwriteMode = dynamic");
+    other.sql("SET spark.sql.sources.partitionOverwriteMode = dynamic");
+    String write = "INSERT OVERWRITE %t SELECT 1L, timestamp '2026-01-0%d 12:00'";
+    for (int day = 2; day >= 1; day--) {
+      spark.sql("BEGIN");
+      spark.sql(of(write, 1));
+      other.sql("BEGIN");
+      other.sql(of(write, day));
+      other.sql("COMMIT");
+      if (day == 2) {
+        spark.sql("COMMIT");
+      } else {
+        fails("40001", spark, "COMMIT");
+      }
+    }
+    assertThat(rows(other, of("SELECT day(at), hour(at) FROM %t ORDER BY 1", 1)))
+        .containsExactly("1|12", "2|12");
   }
 
   /** For a session. */

@@ -1,0 +1,90 @@
+"""What dbt says of a lost race: who came first, and what keeps the two apart from now on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from txns_spark import dbapi
+
+# Of the comment that a scope writes, which an error may cut short.
+_OF_COMMENT = re.compile(r'"(invocation_id|node_id)": "([^"]*)')
+_CUT = "..."
+_REHEARSED = "this is a rehearsal"
+_BATCHES = (
+    "`partition_by` the event_time, as in days(at), keeps the files of batches apart,"
+    " `concurrent_batches: false` the batches themselves"
+)
+_BY_PARTITION = (
+    "`partition_by` what tells the two apart, and let `incremental_predicates` name that column"
+)
+_NAMED = (
+    "let `incremental_predicates` name a column of `partition_by`, as in"
+    " DBT_INTERNAL_DEST.day >= ..., and so the model's own queries of the table"
+)
+# The first whose words are in the error: what Spark says of what met what.
+_CURES = (
+    (
+        "a table that it creates was created",
+        "both build the table for the first time: let one of them do so",
+    ),
+    ("metadata it read", "the table was altered or replaced meanwhile: let what does so run alone"),
+    ("(filter true", f"it has read the whole table: {_NAMED}"),
+    ("(filter ", f"both were in one file: {_BY_PARTITION}"),
+    ("files that it replaced", f"both changed one file: {_BY_PARTITION}"),
+    (
+        "a table that it wrote over",
+        "one of them replaces or alters the table as a whole: let one run at a time build it",
+    ),
+)
+_ONLY_READ = "a table that it read was written"
+_LOWER = "or `isolation: SNAPSHOT`, where what the model only reads may change meanwhile"
+_ALWAYS = (
+    "or more `retries`; or `transaction: none`, where nobody minds to see half of it"
+    " (docs/dbt.md#when-a-model-loses-a-race)"
+)
+
+
+def is_sibling(conflict: dbapi.TransactionConflict, comment: str) -> bool:
+    """Say whether who came first has a scope's own comment: another batch of its model."""
+    other = conflict.other_comment or ""
+    if other.endswith(_CUT):
+        return comment.startswith(other.removesuffix(_CUT))
+    return bool(other) and other == comment
+
+
+def explanation(conflict: dbapi.TransactionConflict, comment: str) -> str:
+    """
+    Give the lines that follow an error: which node of which run came first, and what to change.
+
+    Args:
+        conflict: What Spark said.
+        comment: That of the transaction that has lost.
+
+    Returns:
+        Each line after a line break; none of a node where it was none of dbt's that came first,
+        and none at all after a rehearsal.
+    """
+    message = str(conflict)
+    if _REHEARSED in message:
+        return ""
+    sibling = is_sibling(conflict, comment)
+    cures = [cure for told, cure in _CURES if told in message][:1]
+    lines = [
+        _winner(conflict.other_comment or "", sibling=sibling),
+        *([_BATCHES] if sibling else cures),
+        *([_LOWER] if _ONLY_READ in message else []),
+        _ALWAYS,
+    ]
+    return "".join(f"\n  {line}" for line in lines if line)
+
+
+def _winner(other_comment: str, *, sibling: bool) -> str:
+    """Say which node of which run came first; nothing where it was none of dbt's."""
+    found = dict(_OF_COMMENT.findall(other_comment))
+    if "node_id" not in found:
+        return ""
+    if sibling:
+        return f"another batch of {found['node_id']} came first"
+    return f"{found['node_id']} came first, in the run {found.get('invocation_id', 'of dbt')}"
