@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation import coverage, java_mutations, jvm
 from tests.simulation.damage import Damage, report, verdict
-from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
+from tests.simulation.mutations import CORES, MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, damaged, plan, verbs
 from tests.simulation.recording import record
 from tests.simulation.run import STRANGERS, Outcome, run
@@ -221,7 +221,7 @@ def _search_python(
     on = NEEDS.get(name) if switches is None else switches
     with without_protection(name):
         for count, seed in enumerate(range(first, first + seeds_max), 1):
-            if violation := run(plan(seed, on)).violation:
+            if violation := run(plan(seed, on, CORES.get(name, Core.PYTHON))).violation:
                 return count, "", violation.promise
     return 0, "", ""
 

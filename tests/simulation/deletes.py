@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.keys import KEYS
 from tests.simulation.rows import held, rows_of
 from tests.simulation.settings import Switch
+from tests.simulation.where import has_parts
 
 if TYPE_CHECKING:
     from random import Random
@@ -41,7 +42,8 @@ def choice(
     settings: Settings, rng: Random, table: Any, tasks: list[Any]
 ) -> tuple[Deletes, Any, Row] | None:
     """Choose how a row is taken away, of which scanned file, and which one; None: there is none."""
-    kinds = [Deletes.EQUALITY] if settings.has(Switch.EQUALITY_DELETES) else []
+    by_value = settings.has(Switch.EQUALITY_DELETES) and not has_parts(table)
+    kinds = [Deletes.EQUALITY] if by_value else []
     if table.metadata.format_version > 2:
         kinds.append(Deletes.VECTOR)
     elif settings.has(Switch.DELETE_FILES):

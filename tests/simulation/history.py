@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation import schemas
 from tests.simulation.scheduler import Violation
+from tests.simulation.where import ALL, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,12 +123,16 @@ class Read:
 
     Attributes:
         columns: What it saw of its columns, as a version has them; None where it did not look.
+        where: By which filter it looked: it saw the rows that match.
+        conditional: Whether it was to write by what it saw, if that was nothing.
     """
 
     table: Identifier
     rows: Rows | None
     after: tuple[Operation, ...]
     columns: frozenset[str] | None = None
+    where: Where = ALL
+    conditional: bool = False
 
     def expected(self, base: Version) -> Version:
         """Give what is to be seen when others have left the table as `base`."""
@@ -160,6 +165,7 @@ class Attempt:
         passes_the_log: Whether it wrote a table as the catalog has it, while transactions were off.
         repeats: Whether it tries again under the id of one whose outcome is unknown.
         touched: The tables that it asked for, or meant to change, whatever came of it.
+        by_table: Whether it clashes with all that others do to a table, whichever rows they change.
     """
 
     key: str
@@ -177,6 +183,7 @@ class Attempt:
     passes_the_log: bool = False
     repeats: bool = False
     touched: set[Identifier] = field(default_factory=set)
+    by_table: bool = False
     tell: Callable[[str], None] = lambda _text: None
     """Adds a line to the trace."""
 
@@ -206,6 +213,14 @@ class Attempt:
         of_table = [one for one in self.operations if one.table == table]
         moot = [one for one in of_table if one.verb == "alter" and not (one.columns or one.gone)]
         return any(not one.is_append for one in of_table if one not in moot)
+
+    def changes_only_rows(self, table: Identifier) -> bool:
+        """Whether it does nothing to a table but to add rows and to take some away."""
+        of_table = [one for one in self.operations if one.table == table]
+        return all(one.verb in _OF_ROWS and one.branch == "main" for one in of_table)
+
+
+_OF_ROWS = {"append", "overwrite"}
 
 
 class History:
@@ -242,6 +257,10 @@ class History:
         self.moved: dict[Identifier, list[tuple[int, int]]] = {}
         """From which to which `commit_ts` in ms a recovery has moved what tables show."""
         self.upper = 0
+        self.by_file = False
+        """Whether two may write one table that meet in none of its rows."""
+        self.passed_by = 0
+        """How often somebody wrote over a table of which others had changed other rows."""
 
     def tables(self) -> list[Identifier]:
         """Give the names that there ever was a version of."""
@@ -382,18 +401,36 @@ class History:
             newest = self.at(table, commit_ts - 1)
             if newest and newest.cared and attempt.writes_over(table):
                 self._check_written_over(attempt, table, newest)
-        if attempt.isolation == "snapshot":
-            return
+        snapshot = attempt.isolation == "snapshot"
+        promise = "lost update" if snapshot else "serializable"
         for read in attempt.reads:
+            if snapshot and not self._is_held_at_snapshot(attempt, read):
+                continue
             here = read.table if read.rows is None else self._called_now(read.table)
             base = self.at(here, commit_ts - 1)
             then = self.at(read.table, attempt.read_ts)
             if read.rows is None and base and self._is_marked_alone(read.table, base, attempt):
                 continue
             if base and base.cared and then and then.cared:
-                self._compare(attempt, read, base, "serializable")
-        for listing in attempt.listed:
+                self._compare(attempt, read, base, promise)
+                self._check_by_table(attempt, read, then, base)
+        for listing in attempt.listed if not snapshot else ():
             self.judge_listing(attempt, listing, commit_ts - 1, "serializable")
+
+    def _is_held_at_snapshot(self, attempt: Attempt, read: Read) -> bool:
+        """Whether what was read is held against others at every level: it was written by it."""
+        if not self.by_file or read.rows is None or not attempt.changes_only_rows(read.table):
+            return False
+        return read.conditional or read.table in attempt.tables
+
+    def _check_by_table(self, attempt: Attempt, read: Read, then: Version, newest: Version) -> None:
+        """Check what was asked for: to clash with any change of what was read."""
+        known = read.table not in self.unmarked and read.table not in self.upset
+        if attempt.by_table and known and read.rows is not None and then.rows != newest.rows:
+            raise Violation(
+                "by table",
+                f"{attempt.key} read {read.table} at {attempt.read_ts}, {newest.ts} changed it",
+            )
 
     def _is_marked_alone(self, table: Identifier, newest: Version, attempt: Attempt) -> bool:
         """Whether a table took a name that was absent, and is marked, but not registered yet."""
@@ -404,6 +441,10 @@ class History:
         if then is None or not then.cared:  # it came under care since, maybe for this very one
             later = (one for one in self.versions(table) if one.ts > attempt.read_ts and one.cared)
             then = next(later, None)
+        elif self.by_file and attempt.changes_only_rows(table) and not attempt.by_table:
+            # That the rows it takes away are there, each operation sees; what it read is compared.
+            self.passed_by += then.rows != newest.rows
+            then = replace(then, rows=newest.rows, branches=newest.branches)
         if newest.ts > attempt.read_ts and (then is None or newest != replace(then, ts=newest.ts)):
             raise Violation(
                 "lost update",
@@ -419,11 +460,13 @@ class History:
         if read.table in self.unmarked or (read.rows is None and read.table in self.upset):
             return  # without its mark it is what the catalog has; moved away it is not there
         version = read.expected(base)
-        expected = version.rows if version.exists else None
+        expected = read.where.of(version.rows) if version.exists else None
         who = f"{attempt.key} ({attempt.isolation}, read_ts {attempt.read_ts})"
         if expected != read.rows:
             raise Violation(
-                promise, f"{who} saw {show(read.rows)} in {read.table}, expected {show(expected)}"
+                promise,
+                f"{who} saw {show(read.rows)} in {read.table}, expected {show(expected)}"
+                f" ({read.where})",
             )
         if read.columns is not None:
             where = f"{who}: {read.table}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation import java_mutations, jvm
-from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
+from tests.simulation.mutations import CORES, MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import ON, Core, Switch
@@ -88,7 +88,8 @@ SEEDS_OF_JAVA = (*range(300), *range(5000, 5025))
 def test_a_missing_protection_is_found(name: str):
     """Some seed breaks a promise when a protection is missing."""
     with without_protection(name):
-        plans = (plan(seed, NEEDS.get(name)) for seed in range(SEEDS_MAX))
+        core = CORES.get(name, Core.PYTHON)
+        plans = (plan(seed, NEEDS.get(name), core) for seed in range(SEEDS_MAX))
         found = next((one.seed for one in plans if run(one).violation), None)
     assert found is not None
 

@@ -43,6 +43,7 @@ def _thread(worker: Worker, number: int) -> Worker:
         worker.name,
         [],
         java=worker.java,
+        options=worker.options,
         skew_ms=worker.skew_ms,
         handle=worker.handle,
     )
