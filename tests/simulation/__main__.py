@@ -254,6 +254,7 @@ def _report(
     print(f"seed {outcome.seed}: {outcome.violation}")
     again = f"python -m tests.simulation --seed {outcome.seed} {_options(planned, switches)}"
     print(f"  again: PYTHONHASHSEED=0 {again}")
+    print(f"  it has: {', '.join(sorted(one.value for one in planned.settings.switches))}")
     if not whole:
         smaller, small = shrink(planned, outcome)
         print(f"  with {smaller.workers} and {small.faults}:\n  {small.violation}")

@@ -11,7 +11,7 @@ from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
 from tests.simulation import by_file, coverage, deletes, keys, schemas, turns
-from tests.simulation.history import Attempt, Identifier, Listing, Operation, folded
+from tests.simulation.attempts import Attempt, Identifier, Listing, Operation, folded
 from tests.simulation.meaning import meaning, saw
 from tests.simulation.rows import Rows, compact, data_files, held
 from tests.simulation.scheduler import Violation

@@ -18,8 +18,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
 from tests.simulation import keys
+from tests.simulation.attempts import Operation
 from tests.simulation.deletes import Deletes
-from tests.simulation.history import Operation
 from tests.simulation.java_handle import JavaTable
 from tests.simulation.meaning import meaning, saw
 from tests.simulation.rows import held
@@ -27,7 +27,7 @@ from tests.simulation.settings import Switch
 from tests.simulation.where import PART, PARTS, Where, has_parts, of_key, part_of
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Attempt, Identifier
+    from tests.simulation.attempts import Attempt, Identifier
     from tests.simulation.rows import Row, Rows
     from tests.simulation.worker import Worker
 

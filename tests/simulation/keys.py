@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from tests.simulation.history import Operation
+from tests.simulation.attempts import Operation
 from tests.simulation.where import PART, part_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.simulation.history import Attempt, Identifier, Operation, Read, folded, show
+from tests.simulation.attempts import Attempt, Identifier, Operation, Read, folded, show
 from tests.simulation.where import ALL, Where
 
 if TYPE_CHECKING:

@@ -63,7 +63,9 @@ def tables_go_by_files() -> list[Patch]:
 def waits_without_end() -> list[Patch]:
     """Wait for who has reserved a table for as long as that stands in the log."""
 
-    def all_of_them(_self: Any, reserved: Any) -> Any:
+    def all_of_them(self: Any, reserved: Any) -> Any:
+        standing(self, reserved)  # which it has seen
         return tuple(sorted(reserved, key=lambda one: one.age))
 
+    standing = turns.Turns._standing
     return [(turns.Turns, "_standing", all_of_them)]

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from tests.simulation import java_rules, late_creations
+from tests.simulation.attempts import Attempt, Version, folded
 from tests.simulation.contents import Contents
-from tests.simulation.history import Attempt, History, Version, folded
+from tests.simulation.history import History
 from tests.simulation.late_heads import files_of_late_heads
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.settings import Switch

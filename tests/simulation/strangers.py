@@ -29,7 +29,7 @@ from tests.simulation.table_checks import is_anothers, is_marked
 from tests.simulation.where import PARTS, Where
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.worker import Lake, Worker
 
 _REF_AGE_MS = 5 * DAY_MS

@@ -12,7 +12,7 @@ from tests.simulation.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.history import Attempt, Identifier
+    from tests.simulation.attempts import Attempt, Identifier
 
 _MEET_AFTER_MS = 400
 """When threads commit, in ms after their start: at about the same time."""

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from tests.simulation.attempts import Attempt, Identifier
     from tests.simulation.backup import Backup
     from tests.simulation.catalogs import SimulatedCatalog
     from tests.simulation.guard import Guard
-    from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
     from tests.simulation.rows import Rows
 

@@ -67,7 +67,10 @@ final class MutationsOfMeetings {
               method(
                   "commit.Turns",
                   "List standing(Collection)",
-                  (standing, a) -> oldestFirst((Collection<?>) a[1]))));
+                  (standing, a) -> {
+                    standing.of(a); // which it has seen
+                    return oldestFirst((Collection<?>) a[1]);
+                  })));
 
   private MutationsOfMeetings() {}
 
