@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from pyiceberg.manifest import DataFileContent
@@ -15,6 +17,9 @@ from tests.simulation.history import History
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
 from tests.simulation.where import ALL, Where
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 T = ("lake", "t0")
 BEFORE = frozenset({1, 2, 3, 6})
@@ -46,10 +51,10 @@ def attempt(isolation: str, where: Where, *operations: Operation, **more: bool) 
 def test_a_read_whose_rows_came_or_went_is_found(history: History, met: Where):
     """From SERIALIZABLE on, of whatever table; at SNAPSHOT of one that is written as well."""
     history.judge_commit(attempt("snapshot", met), 30)
-    with pytest.raises(Violation, match="^serializable"):
+    with pytest.raises(Violation, match="serializable"):
         history.judge_commit(attempt("serializable", met), 30)
     for writes in (APPENDS, REMOVES):
-        with pytest.raises(Violation, match="^lost update"):
+        with pytest.raises(Violation, match="lost update"):
             history.judge_commit(attempt("snapshot", met, writes), 30)
 
 
@@ -111,8 +116,12 @@ def test_a_position_delete_takes_rows_from_the_file_that_it_names(marked: str | 
     assert contents.rows_of_list("list") == left
 
 
-@pytest.mark.parametrize(("ms", "found"), [(6_000, False), (9_000, True)])
-def test_who_waits_for_longer_than_was_reserved_is_found(ms: int, found: bool):
+@pytest.mark.parametrize(
+    ("ms", "judged"), [(6_000, nullcontext()), (9_000, pytest.raises(Violation, match="turns"))]
+)
+def test_who_waits_for_longer_than_was_reserved_is_found(
+    ms: int, judged: AbstractContextManager[object]
+):
     """What stood in the log while he waited counts, whoever had reserved it."""
     reserved = turns.Reserved()
     one = {"txn-id": "a", "number": 1, "lasts-ms": 4000}
@@ -126,13 +135,5 @@ def test_who_waits_for_longer_than_was_reserved_is_found(ms: int, found: bool):
             world=SimpleNamespace(now_ms=1_500, faults=SimpleNamespace(happened=[])),
         ),
     )
-
-    def wait() -> None:
-        with turns.bounded(worker):
-            worker.process.paused_ms = ms
-
-    if found:
-        with pytest.raises(Violation, match="turns"):
-            wait()
-    else:
-        wait()
+    with judged, turns.bounded(worker):
+        worker.process.paused_ms = ms
