@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
-from tests.simulation import keys
+from tests.simulation import deletes, keys
 from tests.simulation.attempts import Operation
 from tests.simulation.deletes import Deletes
 from tests.simulation.java_handle import JavaTable
@@ -198,13 +198,15 @@ def _mark(worker: Worker, table: JavaTable, attempt: Attempt, where: Where) -> N
     tasks = _planned(table, where)
     there = where.of(held(tasks))
     saw(worker, attempt, table.name(), there, where=where, conditional=True)
-    kind = Deletes.VECTOR if table.metadata.format_version > 2 else Deletes.POSITION
+    kinds = [Deletes.VECTOR if table.metadata.format_version > 2 else Deletes.POSITION]
+    kinds += [Deletes.EQUALITY] * deletes.are_by_value(worker.lake.world.faults.settings, table)
+    kind = worker.rng.choice(kinds)
     # A key may stand in a file that it was taken from before, where a name tells no position.
     rows: list[tuple[Any, Row]] = [
         (task, row)
         for task in tasks
         for row in sorted(where.of(held([task])))
-        if row not in keys.KEYS
+        if kind is Deletes.EQUALITY or row not in keys.KEYS
     ]
     if rows:
         task, row = worker.rng.choice(rows)
