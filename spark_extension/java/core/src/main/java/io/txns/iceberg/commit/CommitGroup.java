@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;

@@ -51,8 +51,7 @@ final class MutationsOfMeetings {
           Mutation.of(
               "deletes_by_value_made_again",
               "what takes rows away by value is not made again over what others have added",
-              method(
-                  "stage.Restager$Unfit", "boolean isOneOperation(FileChanges)", answer(true))),
+              method("stage.Restager$Unfit", "boolean isOneOperation(FileChanges)", answer(true))),
           Mutation.of(
               "tables_go_by_files",
               "who wants to clash with all that is done to a table does",

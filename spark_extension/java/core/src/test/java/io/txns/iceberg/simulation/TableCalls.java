@@ -309,7 +309,6 @@ record TableCalls(Session session) {
     return new Metrics(rows, null, counts, nulls, null, lower, upper);
   }
 
-
   private JsonNode updateSchema(JsonNode args) {
     UpdateSchema update = session.table(args).table().updateSchema();
     for (JsonNode change : args.get("changes")) {
