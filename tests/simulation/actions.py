@@ -32,6 +32,9 @@ _SKEWED = 0.25
 _THINKS = 0.3
 """How often a user thinks before a statement, while others go on."""
 
+_MEETS = 0.8
+"""How often one does where users are to meet, file by file."""
+
 _COMMITS_MAX = 3
 """How often a user commits what failed without an outcome."""
 
@@ -258,7 +261,7 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     if not by_files and rng.random() < _SKEWED:
         verbs = ["read", "append"]
     for number, verb in enumerate(verbs):
-        if rng.random() < _THINKS:
+        if rng.random() < (_MEETS if by_files else _THINKS):
             worker.lake.world.sleep(rng.randint(1, 60))
         if verb == "savepoint":
             saved = _savepoint(worker, txn, attempt, saved, f"s{number}")

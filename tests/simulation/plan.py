@@ -62,6 +62,7 @@ _UPSETS: dict[str, tuple[Action, float]] = {
     "take_mark": (upsets.take_mark, 1),
 }
 _LOG_HIDER = "l"
+_MEETS = "transaction"
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
 _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
@@ -258,6 +259,8 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         replacements = random.Random(f"{seed}/replacements")
         if replacements.random() < _REPLACEMENTS:
             workers["s"] = _mixed(replacements, workers["s"], (f"s.replaced.{_REPLACEMENT}",))
+    if settings.has(Switch.BY_FILE):
+        workers = _with_meetings(seed, workers)
     workers = _with_more_strangers(seed, settings, workers)
     workers = _with_company(seed, settings, workers)
     if settings.has(Switch.DAMAGED):
@@ -294,6 +297,17 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         # A purger counts in ms what a lake counts in hours: beside it others are as fast as ever.
         slow_alone=f"{_PURGER}." if _PURGER in workers else "",
     )
+
+
+def _with_meetings(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Let users begin with transactions, while there is little else that others do to tables."""
+    rng = random.Random(f"{seed}/meetings")
+    users = [name for name in workers if name in _USER_NAMES]
+    meets = {name: range(rng.randint(3, 5)) for name in users}
+    return {
+        name: (*(f"{name}.meets{number}.{_MEETS}" for number in meets.get(name, ())), *keys)
+        for name, keys in workers.items()
+    }
 
 
 def _with_more_strangers(
