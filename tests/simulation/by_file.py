@@ -57,6 +57,8 @@ _SHARE = 0.75
 """How many transactions do nothing else: to alter a table is to write over all of it."""
 _SKEWED = 0.25
 """How many of these read a part, and append somewhere: the shape of write skew."""
+_MAINTAINS = 0.2
+"""How many others do nothing but compact: the same rows are in other files then."""
 _BY_TABLE = 0.2
 """How many users want to clash with all that others do to a table."""
 _PARTITIONED = 0.75
@@ -81,6 +83,8 @@ def verbs(worker: Worker) -> list[str] | None:
         return None
     if rng.random() < _SKEWED:
         return ["read_where", rng.choice(("append", "overwrite_matching"))]
+    if rng.random() < _MAINTAINS:
+        return ["compact"]
     known = VERBS | (MARKS if worker.java else {})
     return rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
 

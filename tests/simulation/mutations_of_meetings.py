@@ -8,6 +8,7 @@ from typing import Any
 from txns import _handle
 from txns._commit import file_conflicts, turns
 from txns._config import FILE
+from txns._iceberg import deletes
 from txns._stage import restage_as_one
 
 Patch = tuple[Any, str, Any]
@@ -19,8 +20,15 @@ def removed_files_passed_over() -> list[Patch]:
     def marked_alone(own: Any, theirs: Any, newer: Any) -> set[str]:
         return touched(own, theirs, newer) - theirs.removed.keys()
 
+    def unasked(_self: Any, _deleted: Any) -> None:
+        pass
+
     touched = restage_as_one._touched
-    return [(restage_as_one, "_touched", marked_alone)]
+    # pyiceberg looks itself whether files that it is told to remove are there.
+    return [
+        (restage_as_one, "_touched", marked_alone),
+        (deletes.Overwrites, "_validate_required_deletes", unasked),
+    ]
 
 
 def delete_marks_passed_over() -> list[Patch]:

@@ -142,6 +142,7 @@ def test_what_a_mutation_replaces_is_used():
     with watched() as unused:
         for seed in range(60):
             run(plan(seed, ON))
+            run(plan(seed, frozenset({Switch.BY_FILE})))
             run(plan(seed, frozenset({Switch.DAMAGED})))
             run(plan(seed, frozenset()))  # purges go by the clock, and few get far beside all else
             if not unused:
