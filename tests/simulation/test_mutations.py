@@ -42,12 +42,16 @@ TESTS_SEE = {
     "applied_over_a_recovery",
     "born_over_strangers",
     "born_over_what_is_outstanding",
+    "delete_marks_passed_over",
+    "delete_marks_unread",
     "head_not_moved",
     "ids_as_staged",
     "kept_tag_forgotten",
     "missing_list_passed_over",
     "passed_over_written_over",
     "reads_by_name_only",
+    "removed_files_passed_over",
+    "removed_files_unread",
     "set_back_read_as_it_is",
     "void_reads_committed",
 }
@@ -66,11 +70,19 @@ QUICK_IN_JAVA = {
 """What one to three seeds find of Java's core: each takes a JVM."""
 
 TESTS_OF_JAVA_SEE = {
+    "added_files_unread",
     "apply_past_quarantine",
     "conditional_write_counts_as_append",
+    "delete_marks_passed_over",
+    "delete_marks_unread",
+    "deletes_by_value_made_again",
     "kept_tag_forgotten",
+    "removed_files_passed_over",
+    "removed_files_unread",
     "set_back_read_as_it_is",
+    "tables_go_by_files",
     "void_reads_committed",
+    "waits_without_end",
 }
 """What these seeds with Java's core do not find, and a test of Java's does: docs/simulation.md."""
 
