@@ -50,7 +50,6 @@ TESTS_SEE = {
     "missing_list_passed_over",
     "passed_over_written_over",
     "reads_by_name_only",
-    "removed_files_passed_over",
     "removed_files_unread",
     "set_back_read_as_it_is",
     "void_reads_committed",
