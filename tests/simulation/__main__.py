@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation import coverage, java_mutations, jvm
 from tests.simulation.damage import Damage, report, verdict
-from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
+from tests.simulation.mutations import CORES, MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, damaged, plan, verbs
 from tests.simulation.recording import record
 from tests.simulation.run import STRANGERS, Outcome, run
@@ -221,7 +221,7 @@ def _search_python(
     on = NEEDS.get(name) if switches is None else switches
     with without_protection(name):
         for count, seed in enumerate(range(first, first + seeds_max), 1):
-            if violation := run(plan(seed, on)).violation:
+            if violation := run(plan(seed, on, CORES.get(name, Core.PYTHON))).violation:
                 return count, "", violation.promise
     return 0, "", ""
 
@@ -254,6 +254,7 @@ def _report(
     print(f"seed {outcome.seed}: {outcome.violation}")
     again = f"python -m tests.simulation --seed {outcome.seed} {_options(planned, switches)}"
     print(f"  again: PYTHONHASHSEED=0 {again}")
+    print(f"  it has: {', '.join(sorted(one.value for one in planned.settings.switches))}")
     if not whole:
         smaller, small = shrink(planned, outcome)
         print(f"  with {smaller.workers} and {small.faults}:\n  {small.violation}")

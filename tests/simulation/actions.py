@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +10,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
-from tests.simulation import coverage, deletes, keys, schemas
-from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded, show
-from tests.simulation.rows import Rows, compact, data_file, held
+from tests.simulation import by_file, coverage, deletes, keys, schemas, turns
+from tests.simulation.attempts import Attempt, Identifier, Listing, Operation, folded
+from tests.simulation.meaning import meaning, saw
+from tests.simulation.rows import Rows, compact, data_files, held
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
 from txns._catalog.outcome import State
 from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.simulation.worker import Worker
 
@@ -32,6 +31,9 @@ _SKEWED = 0.25
 
 _THINKS = 0.3
 """How often a user thinks before a statement, while others go on."""
+
+_MEETS = 0.8
+"""How often one does where users are to meet, file by file."""
 
 _COMMITS_MAX = 3
 """How often a user commits what failed without an outcome."""
@@ -84,6 +86,7 @@ def transact(
         began_above=history.upper,
         tell=worker.lake.world.tell,
         repeats=before is not None or shared_id is not None,
+        by_table=by_file.goes_by_tables(worker),
     )
     if txn_id is not None:
         worker.again = attempt  # until its end is known: a process that dies tries again
@@ -92,7 +95,8 @@ def transact(
     worker.process.attempt = attempt
     as_of = _as_of(worker) if isolation != "strict-serializable" else None
     seen_ts = worker.process.seen.get(worker.handle, 0)
-    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation, as_of=as_of, comment=attempt.key)
+    options = {"txn_id": txn_id, "isolation": isolation, "as_of": as_of, "comment": attempt.key}
+    txn = turns.begin(worker, options)
     if answered := committed_ts(txn):
         _acknowledge(worker, attempt, answered)
         worker.again = None
@@ -112,6 +116,7 @@ def transact(
     except Conflict:
         _refused(worker, attempt, [attempt])
         txn.rollback()
+        turns.lose(worker, txn)
         raise
     except Exception:
         worker.again = None
@@ -148,6 +153,7 @@ def commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
             raise
         except Conflict:
             _refused(worker, attempt, worker.lake.observer.history.barred_with(attempt))
+            turns.lose(worker, txn)
             raise
         except TxnsError:
             _refused(worker, attempt, [attempt])
@@ -163,7 +169,8 @@ def commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
 def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
     """Commit, in one of the ways there are."""
     separately = worker.rng.random() < 0.3
-    committed = _commit_at(worker, txn) if separately else txn.commit()
+    with turns.bounded(worker):
+        committed = _commit_at(worker, txn) if separately else txn.commit()
     worker.again = None
     _acknowledge(worker, attempt, committed.commit_ts)
     if separately and worker.rng.random() < 0.5:
@@ -249,16 +256,17 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
         known |= {_DELETE_ROW: 4}
     if worker.has(Switch.DESCRIBED_ANEW):
         known |= {"alter": 8}
-    verbs = rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
-    if rng.random() < _SKEWED:
+    by_files = by_file.verbs(worker) if worker.has(Switch.BY_FILE) else []
+    verbs = by_files or rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
+    if not by_files and rng.random() < _SKEWED:
         verbs = ["read", "append"]
     for number, verb in enumerate(verbs):
-        if rng.random() < _THINKS:
+        if rng.random() < (_MEETS if by_files else _THINKS):
             worker.lake.world.sleep(rng.randint(1, 60))
         if verb == "savepoint":
             saved = _savepoint(worker, txn, attempt, saved, f"s{number}")
         else:
-            statement(worker, txn, attempt, verb)
+            statement(worker, txn, attempt, verb, by_file.tables(worker) if by_files else ())
 
 
 def _savepoint(
@@ -275,10 +283,17 @@ def _savepoint(
     return saved
 
 
-def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None:
+def statement(
+    worker: Worker,
+    catalog: Any,
+    attempt: Attempt,
+    verb: str,
+    tables: tuple[Identifier, ...] = (),
+) -> None:
     """Do one thing to a random table, in a transaction's catalog or an autocommit one."""
     lake, rng = worker.lake, worker.rng
-    name = worker.spelled(rng.choice((lake.tables + lake.creatable) * 3 + lake.spare))
+    tables = tables or (lake.tables + lake.creatable) * 3 + lake.spare
+    name = worker.spelled(rng.choice(tables))
     if verb == "list":
         _list(worker, catalog, attempt)
     elif verb == "create":
@@ -291,7 +306,10 @@ def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None
             table = catalog.load_table(name)
         except NoSuchTableError:
             return
-        _change(worker, catalog, table, attempt, verb)
+        if by_file.is_own(worker, verb):
+            by_file.run(worker, table, attempt, verb)
+        else:
+            _change(worker, catalog, table, attempt, verb)
 
 
 def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: str) -> None:
@@ -353,44 +371,8 @@ def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Ro
         table = catalog.load_table(name)
         rows = worker.lake.rows(table)
     except NoSuchTableError:
-        return _saw(worker, attempt, name, None)
-    return _saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
-
-
-def _saw(
-    worker: Worker,
-    attempt: Attempt,
-    name: Identifier,
-    rows: Rows | None,
-    columns: frozenset[str] | None = None,
-) -> Rows | None:
-    attempt.tell(f"finds {show(rows)} in {'.'.join(folded(name))}")
-    if attempt.isolation == "autocommit" or not worker.lake.judges(worker.process):
-        return rows
-    seen = Read(folded(name), rows, tuple(attempt.operations), columns)
-    worker.lake.observer.history.judge_read(attempt, seen)
-    attempt.reads.append(seen)
-    return rows
-
-
-@contextmanager
-def meaning(attempt: Attempt, operation: Operation) -> Iterator[None]:
-    """
-    Record what a statement means before it runs.
-
-    A statement of a transaction that fails has done nothing; one of its own may have
-    committed all the same.
-    """
-    operation = replace(operation, table=folded(operation.table))
-    attempt.touched.add(operation.table)
-    attempt.tell(f"means {operation}")
-    attempt.operations.append(operation)
-    try:
-        yield
-    except Exception:
-        if attempt.isolation != "autocommit":
-            attempt.operations.remove(operation)
-        raise
+        return saw(worker, attempt, name, None)
+    return saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
 
 
 def append(
@@ -405,7 +387,8 @@ def append(
         table.transaction() as changes,
         changes.update_snapshot(branch=branch).fast_append() as producer,
     ):
-        producer.append_data_file(data_file(table.metadata, rows, 0))
+        for each in data_files(table.metadata, rows, 0):
+            producer.append_data_file(each)
 
 
 def _overwrite(
@@ -427,16 +410,17 @@ def _overwrite(
     ):
         producer.delete_data_file(task.file)
         if left := kept - removed | added:
-            producer.append_data_file(data_file(table.metadata, left, worker.lake.new_row()))
+            for each in data_files(table.metadata, left, worker.lake.new_row()):
+                producer.append_data_file(each)
 
 
 def _tasks_with_rows(worker: Worker, attempt: Attempt, table: Any, name: Identifier) -> list[Any]:
     """Scan a table, and note what is seen; give the files of which something is left, by path."""
     if not worker.writes(table):
-        _saw(worker, attempt, name, worker.lake.rows(table))
+        saw(worker, attempt, name, worker.lake.rows(table))
         return []
     tasks = list(table.scan().plan_files())
-    _saw(worker, attempt, name, held(tasks))
+    saw(worker, attempt, name, held(tasks))
     return sorted((one for one in tasks if held([one])), key=lambda one: one.file.file_path)
 
 

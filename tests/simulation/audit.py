@@ -8,7 +8,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.simulation import drills, other_log
-from tests.simulation.history import folded
+from tests.simulation.attempts import folded
 from tests.simulation.java_handle import JavaHandle
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
@@ -20,7 +20,7 @@ from txns._log.entry import Kind
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.observer import Logged
     from tests.simulation.worker import Lake
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.observer import Observer
 
 _OF_OBSERVER = ("entries", "standing", "under", "stood", "off", "on_ts")

@@ -24,7 +24,7 @@ from txns.errors import TxnsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.worker import Worker
 
     Action = Callable[[Worker], None]

@@ -37,7 +37,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from tests.simulation import java_rules, server_rules
-from tests.simulation.history import folded
+from tests.simulation.attempts import folded
 from tests.simulation.scheduler import Errors
 from tests.simulation.settings import Switch
 from tests.simulation.storage import SimulatedFileIO, Storage

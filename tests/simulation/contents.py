@@ -42,7 +42,9 @@ _FORMAT = 3
 _LISTED_ROW_ID = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[_FORMAT].fields].index(
     "first_row_id"
 )
-_FILES_ROW_ID = [field.name for field in DATA_FILE_TYPE[_FORMAT].fields].index("first_row_id")
+_OF_FILES = [field.name for field in DATA_FILE_TYPE[_FORMAT].fields]
+_FILES_ROW_ID = _OF_FILES.index("first_row_id")
+_FILES_MARKED = _OF_FILES.index("referenced_data_file")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class File:
     Attributes:
         number: Its data sequence number.
         row_id: The id of its first row, where the table's format has such.
+        marks: The only data file whose rows it takes away by position; None where none is said.
     """
 
     path: str
@@ -61,6 +64,7 @@ class File:
     row_id: int | None
     records: int
     is_live: bool
+    marks: str | None = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,7 @@ class Contents:
                     own_row_id,
                     file.record_count,
                     is_live,
+                    file._data[_FILES_MARKED],
                 )
             )
         return tuple(files)
@@ -210,26 +215,30 @@ class Contents:
         live = self.live(manifest_list)
         if expired := self._storage.expired_data.intersection(file.path for file in live):
             raise Violation("files", f"data that a snapshot needs was expired: {sorted(expired)}")
-        of: dict[DataFileContent, list[tuple[Row, int]]] = {kind: [] for kind in DataFileContent}
-        for file in live:
-            of[file.content] += [(row, file.number) for row in rows_of(file.path)]
-        held = of[DataFileContent.DATA]
         _judge_vectors([file for file in live if file.path.endswith(".puffin")])
-        by_position = _newest(of[DataFileContent.POSITION_DELETES])
-        by_value = _newest(of[DataFileContent.EQUALITY_DELETES])
+        by_position = _newest(live, DataFileContent.POSITION_DELETES)
+        by_value = _newest(live, DataFileContent.EQUALITY_DELETES)
         left = Counter(
             row
-            for row, number in held
-            if by_position.get(row, -1) < number and by_value.get(row, -1) <= number
+            for file in live
+            if file.content == DataFileContent.DATA
+            for row in rows_of(file.path)
+            if max(by_position.get((row, at), -1) for at in (file.path, None)) < file.number
+            and by_value.get((row, None), -1) <= file.number
         )
         if twice := [row for row, count in left.items() if count > 1]:
             raise Violation("exactly once", f"rows {twice} stand twice in one snapshot")
         return frozenset(left)
 
 
-def _newest(deletes: list[tuple[Row, int]]) -> dict[Row, int]:
-    """Give the greatest sequence number of what takes each row away."""
-    return dict(sorted(deletes))
+def _newest(live: list[File], content: DataFileContent) -> dict[tuple[Row, str | None], int]:
+    """Give the greatest sequence number of what takes each row away, from which data file."""
+    found: dict[tuple[Row, str | None], int] = {}
+    for file in live:
+        for row in rows_of(file.path) if file.content == content else ():
+            at = row, file.marks
+            found[at] = max(file.number, found.get(at, -1))
+    return found
 
 
 def _judge_vectors(vectors: list[File]) -> None:

@@ -57,6 +57,8 @@ def told(error: Exception) -> str:
 def of_run(faults: FaultPlan, lake: Lake | None) -> Counter[str]:
     """Count the faults of a run, and the entries of its log with the changes that they are of."""
     found = Counter(f"fault {fault.value}" for _action, _step, fault in faults.happened)
+    if lake:
+        found["passed by others in one table"] += lake.observer.history.passed_by
     for logged in lake.observer.entries.values() if lake else ():
         found[f"entry {logged.kind}"] += 1
         found.update(f"change {table['operation']}" for table in logged.tables if logged.changes)

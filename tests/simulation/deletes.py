@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.keys import KEYS
 from tests.simulation.rows import held, rows_of
 from tests.simulation.settings import Switch
+from tests.simulation.where import PART
 
 if TYPE_CHECKING:
     from random import Random
@@ -37,11 +38,18 @@ def are_written(settings: Settings) -> bool:
     return not _SWITCHES.isdisjoint(settings.switches)
 
 
+def are_by_value(settings: Settings, table: Any) -> bool:
+    """Whether rows of a table are taken away by value: files that do it are for all partitions."""
+    specs = table.specs().values()
+    in_parts = any(field.name == PART for each in specs for field in each.fields)
+    return settings.has(Switch.EQUALITY_DELETES) and not in_parts
+
+
 def choice(
     settings: Settings, rng: Random, table: Any, tasks: list[Any]
 ) -> tuple[Deletes, Any, Row] | None:
     """Choose how a row is taken away, of which scanned file, and which one; None: there is none."""
-    kinds = [Deletes.EQUALITY] if settings.has(Switch.EQUALITY_DELETES) else []
+    kinds = [Deletes.EQUALITY] if are_by_value(settings, table) else []
     if table.metadata.format_version > 2:
         kinds.append(Deletes.VECTOR)
     elif settings.has(Switch.DELETE_FILES):

@@ -40,8 +40,9 @@ import txns._commit.group
 import txns._iceberg.avro_files
 import txns._stage.data_files
 from tests.simulation import formats, shortcuts
-from tests.simulation.rows import data_file, held
+from tests.simulation.rows import data_files, held
 from tests.simulation.storage import ERRORS
+from tests.simulation.where import PART, part_of
 from txns._admin import listing
 
 if TYPE_CHECKING:
@@ -81,13 +82,13 @@ class SimulatedClock:
         return self._world.clock_ms()
 
     def elapsed_ms(self) -> int:
-        return self._world.clock_ms()
+        return self._world.now_ms
 
     def back_off(self, max_ms: int) -> None:
-        self._world.sleep(1 + self._world.random_bytes(1)[0] % max_ms)
+        self._world.pause(1 + self._world.random_bytes(1)[0] % max_ms)
 
     def sleep(self, ms: int) -> None:
-        self._world.sleep(ms)
+        self._world.pause(ms)
 
     def new_txn_id(self) -> str:
         bits = int.from_bytes(self._world.random_bytes(10), "big")
@@ -170,7 +171,7 @@ class RowScan:
 
     def to_table(self, tasks: Iterable[Any]) -> pa.Table:
         """Give the rows of some files."""
-        rows = [{"id": row} for task in tasks for row in sorted(held([task]))]
+        rows = [{"id": row, PART: part_of(row)} for task in tasks for row in sorted(held([task]))]
         return pa.Table.from_pylist(rows, schema=self._schema).filter(self._filter)
 
     def to_record_batches(self, tasks: Iterable[Any]) -> Iterator[pa.RecordBatch]:
@@ -190,7 +191,7 @@ def row_files(
     """Give data files that hold the rows of an Arrow table."""
     rows = df["id"].to_pylist()
     version = int.from_bytes(world.random_bytes(6), "big")
-    return [data_file(table_metadata, rows, version)] if rows else []
+    return data_files(table_metadata, rows, version) if rows else []
 
 
 def listed(io: Any, location: str) -> list[listing.File]:

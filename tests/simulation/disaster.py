@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.observer import Logged, Observer
 
 EntryId = tuple[int, str]

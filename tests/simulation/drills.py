@@ -29,7 +29,7 @@ from txns.errors import CorruptLog, InvalidUsage, TxnsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.worker import Lake, Worker
 
 NAME = "r"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+    from tests.simulation.attempts import Identifier
     from tests.simulation.guard import Guard
-    from tests.simulation.history import Identifier
     from tests.simulation.scheduler import Process
     from tests.simulation.worker import Lake
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
+    from tests.simulation.attempts import Identifier
     from tests.simulation.catalogs import Registry
-    from tests.simulation.history import Identifier
 
 FORGER, OTHER_LOGS = "m", "o"
 """The workers that write the log as they like, and the tables of another one."""

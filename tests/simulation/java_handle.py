@@ -28,9 +28,20 @@ from pyiceberg.table.sorting import SortOrder
 
 from tests.simulation import deletes
 from tests.simulation.deletes import Deletes
+from tests.simulation.java_changes import (
+    Branches,
+    Changes,
+    Columns,
+    Fields,
+    Files,
+    added_file,
+    tasks,
+    told,
+)
 from tests.simulation.java_steps import Steps
 from tests.simulation.jvm import JavaError
-from tests.simulation.rows import data_file, held, rows_of
+from tests.simulation.rows import data_files, held
+from tests.simulation.where import ALL, of_key
 from txns._catalog.outcome import State
 from txns.errors import (
     CommitStateUnknown,
@@ -46,13 +57,12 @@ if TYPE_CHECKING:
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.transforms import BucketTransform
-    from pyiceberg.types import IcebergType
 
     from tests.simulation.catalogs import Identifier, SimulatedCatalog
     from tests.simulation.jvm import Jvm
     from tests.simulation.rows import Row, Rows
     from tests.simulation.scheduler import World
+    from tests.simulation.where import Where
 
 _MOVED = (
     "Expected sorted snapshot log entries",
@@ -66,6 +76,7 @@ _OPTIONS = {
     "tidy_after": "txns.tidy-after",
     "register": "txns.register",
     "id_retention_days": "txns.id-retention-days",
+    "conflicts": "txns.conflicts",
 }
 """What `txns.open` calls the options of a Java catalog."""
 
@@ -121,14 +132,14 @@ class JavaEngine:
 
     def __init__(self, jvm: Jvm, world: World, catalog: SimulatedCatalog, *, server: bool) -> None:
         """Start it for the process that runs."""
-        self._jvm, self._world, self._process = jvm, world, world.actor.name
+        self._jvm, self.world, self._process = jvm, world, world.actor.name
         self._steps = Steps(world, catalog, lambda: jvm.changes[self._process])
         self.call("connect", server=server)
 
     def call(self, verb: str, /, **arguments: Any) -> Any:
         """Let Java do something; its errors are Python's."""
         try:
-            return self._jvm.call(self._world, self._process, verb, arguments, self._steps.take)
+            return self._jvm.call(self.world, self._process, verb, arguments, self._steps.take)
         except JavaError as error:
             if type(self) is JavaEngine and any(one in str(error.line) for one in _MOVED):
                 raise CommitFailedException("the table is not what the engine saw") from error
@@ -140,7 +151,7 @@ class JavaEngine:
 
     def new_version(self) -> int:
         """Give a number that tells files with the same rows apart."""
-        return int.from_bytes(self._world.random_bytes(6), "big")
+        return int.from_bytes(self.world.random_bytes(6), "big")
 
 
 class JavaHandle(JavaEngine):
@@ -170,9 +181,14 @@ class JavaHandle(JavaEngine):
         isolation: str | None = None,
         as_of: int | None = None,
         comment: str | None = None,
+        after: JavaTransaction | None = None,
     ) -> JavaTransaction:
-        """Begin a transaction."""
-        return self._begin(txn_id, isolation, as_of, comment, read_only=False)
+        """Begin a transaction, maybe after a try that has lost."""
+        return self._begin(txn_id, isolation, as_of, comment, read_only=False, after=after)
+
+    def give_up(self, lost: JavaTransaction) -> None:
+        """Take back what was reserved for tries after one that has lost: there is none."""
+        self.call("give_up", txn=lost.number)
 
     def _begin(
         self,
@@ -182,16 +198,19 @@ class JavaHandle(JavaEngine):
         comment: str | None,
         *,
         read_only: bool,
+        after: JavaTransaction | None = None,
     ) -> JavaTransaction:
+        lost = {"after": after.number, "took_ms": after.took_ms} if after else {}
         begun = self.call(
             "begin",
+            **lost,
             id=txn_id,
             isolation=isolation,
             as_of=as_of,
             comment=comment,
             read_only=read_only,
         )
-        return JavaTransaction(self, begun)
+        return JavaTransaction(self, begun, self.world.now_ms)
 
     def snapshot(self, read_ts: int | None = None) -> JavaTransaction:
         """Give the tables as of a timestamp."""
@@ -277,13 +296,20 @@ class JavaCatalog:
 class JavaTransaction(JavaCatalog):
     """A transaction of Java's, which is a catalog of its tables."""
 
-    def __init__(self, handle: JavaHandle, begun: dict[str, Any]) -> None:
+    def __init__(self, handle: JavaHandle, begun: dict[str, Any], now_ms: int) -> None:
         """Keep what its beginning gave."""
-        super().__init__(handle, begun["txn"])
+        self.number: int = begun["txn"]
+        super().__init__(handle, self.number)
+        self._began_ms, self._world = now_ms, handle.world
         self.txn_id: str = begun["id"]
         self.read_ts: int = begun["read_ts"]
         committed = begun["committed"]
         self.committed = SimpleNamespace(**committed) if committed else None
+
+    @property
+    def took_ms(self) -> int:
+        """For how long it has been there, in ms."""
+        return self._world.now_ms - self._began_ms
 
     @property
     def state(self) -> State:
@@ -332,6 +358,7 @@ class JavaTable:
         self._sort_orders = {order.order_id: order for order in orders}
         self.metadata = SimpleNamespace(
             location=loaded["location"],
+            schema=self.schema,
             spec=self.spec,
             refs=loaded["refs"],
             format_version=loaded["format_version"],
@@ -366,26 +393,26 @@ class JavaTable:
         """Scan it all."""
         return self
 
-    def plan_files(self) -> list[SimpleNamespace]:
+    def plan_files(self, where: Where = ALL) -> list[SimpleNamespace]:
         """Plan the scan: the files that it would read."""
-        return _tasks(self.change("plan_files"))
+        return tasks(self.change("plan_files", **told(where)))
 
     @contextmanager
-    def transaction(self) -> Iterator[_Changes]:
+    def transaction(self) -> Iterator[Changes]:
         """Change it; each operation is one of its own."""
-        yield _Changes(self)
+        yield Changes(self)
 
     @contextmanager
-    def update_schema(self) -> Iterator[_Columns]:
+    def update_schema(self) -> Iterator[Columns]:
         """Change its columns."""
-        columns = _Columns()
+        columns = Columns()
         yield columns
         self.change("update_schema", changes=columns.changes)
 
     @contextmanager
-    def update_spec(self) -> Iterator[_Fields]:
+    def update_spec(self) -> Iterator[Fields]:
         """Change what it is partitioned by."""
-        fields = _Fields()
+        fields = Fields()
         yield fields
         self.change("update_spec", changes=fields.changes)
 
@@ -397,6 +424,10 @@ class JavaTable:
         """Remove all rows: no other filter is used."""
         self.change("truncate")
 
+    def delete_files(self, where: Where) -> None:
+        """Remove all rows of some parts: files hold rows of one."""
+        self.change("truncate", **told(where))
+
     def write_key(self, key: Row, *, adds: bool, replaces: bool) -> None:
         """
         Put a key in the place of itself, or of nothing, or remove it.
@@ -406,155 +437,61 @@ class JavaTable:
             adds: Whether it is there afterwards.
             replaces: Whether it is written again where it is there.
         """
-        found = [task for task in _tasks(self.change("plan_files", key=key)) if key in held([task])]
-        if found and not replaces:
-            self.change("write_key", key=key, removed=[], added=[])
-            return
-        kept = held(found) - {key} | ({key} if adds else set())
-        files = _Files()
-        for task in found:
-            files.delete_data_file(task.file)
-        if kept:
-            version = self._handle.new_version()
-            files.append_data_file(data_file(cast("TableMetadata", self.metadata), kept, version))
-        self.change("write_key", key=key, removed=files.removed, added=files.added)
+        where = of_key(key)
+        there = any(key in held([task]) for task in self.plan_files(where))
+        added = frozenset({key} if adds else ())
+        self.write_where(where, added, writes=replaces or not there)
 
-    def rewrite(self, files: list[Any], made: DataFile, *, as_old: bool) -> None:
+    def write_where(self, where: Where, added: Rows, *, writes: bool = True) -> None:
         """
-        Put one file in the place of others that hold the same.
+        Put rows in the place of those that match, as an UPDATE, a DELETE or a MERGE does.
+
+        Args:
+            where: These are looked for.
+            added: Which are there afterwards.
+            writes: Whether anything is written, or only looked at.
+        """
+        found = [task for task in self.plan_files(where) if where.of(held([task]))]
+        left, files = (held(found) - where.of(held(found))) | added, Files()
+        for task in found if writes else ():
+            files.delete_data_file(task.file)
+        if left and writes:
+            metadata = cast("TableMetadata", self.metadata)
+            for each in data_files(metadata, left, self._handle.new_version()):
+                files.append_data_file(each)
+        self.change("write_where", **told(where), removed=files.removed, added=files.added)
+
+    def rewrite(self, files: list[Any], made: list[DataFile], *, as_old: bool) -> None:
+        """
+        Put files in the place of others that hold the same.
 
         Args:
             files: These.
-            made: The one.
+            made: What comes in their place.
             as_old: Whether it counts as old as what was scanned: then what is deleted by value
                 meanwhile is deleted of it, too.
         """
         removed = [file.file_path for file in files]
-        self.change("rewrite", removed=removed, added=_added(made), as_old=as_old)
+        added = [added_file(file) for file in made]
+        self.change("rewrite", removed=removed, added=added, as_old=as_old)
 
-    def delete_rows(self, task: Any, kind: Deletes, rows: Rows) -> None:
-        """Take rows of a scanned file away by a file that says which."""
+    def delete_rows(self, task: Any, kind: Deletes, rows: Rows, where: Where = ALL) -> None:
+        """Take rows of a scanned file away by a file that says which; they were found so."""
         if kind is Deletes.VECTOR:  # there is one for a data file: it says what others did, too
             rows |= deletes.by_position(task)
         path = deletes.path(self.metadata, kind, rows, self._handle.new_version())
         self.change(
             "delete_rows",
+            **told(where),
             file=task.file.file_path,
             kind=kind.name,
             deletes={"path": path, "rows": len(rows)},
         )
 
-    def manage_snapshots(self) -> _Branches:
+    def manage_snapshots(self) -> Branches:
         """Make branches of it."""
-        return _Branches(self)
+        return Branches(self)
 
     def change(self, verb: str, /, **arguments: Any) -> Any:
         """Let Java do something with it."""
         return self._handle.call(verb, table=self._number, **arguments)
-
-
-def _added(file: DataFile) -> list[dict[str, Any]]:
-    """Give what Java is told of a file."""
-    return [{"path": file.file_path, "rows": len(rows_of(file.file_path))}]
-
-
-def _tasks(planned: dict[str, list[str]]) -> list[SimpleNamespace]:
-    """Give what pyiceberg would of files, and of the delete files of each."""
-    return [
-        SimpleNamespace(
-            file=SimpleNamespace(file_path=path),
-            delete_files=[SimpleNamespace(file_path=each) for each in deletes],
-        )
-        for path, deletes in planned.items()
-    ]
-
-
-class _Columns:
-    def __init__(self) -> None:
-        self.changes: list[dict[str, Any]] = []
-
-    def add_column(self, name: str, field_type: IcebergType) -> None:
-        self.changes.append({"change": "add", "name": name, "to": str(field_type)})
-
-    def rename_column(self, name: str, to: str) -> None:
-        self.changes.append({"change": "rename", "name": name, "to": to})
-
-    def delete_column(self, name: str) -> None:
-        self.changes.append({"change": "drop", "name": name})
-
-    def update_column(
-        self, name: str, field_type: IcebergType | None = None, doc: str | None = None
-    ) -> None:
-        if field_type is not None:
-            self.changes.append({"change": "widen", "name": name, "to": str(field_type)})
-        if doc is not None:
-            self.changes.append({"change": "describe", "name": name, "to": doc})
-
-    def move_first(self, name: str) -> None:
-        self.changes.append({"change": "move", "name": name})
-
-
-class _Fields:
-    def __init__(self) -> None:
-        self.changes: list[dict[str, Any]] = []
-
-    def add_field(self, source: str, transform: BucketTransform[Any, int], name: str) -> None:
-        buckets = transform.num_buckets
-        self.changes.append({"change": "add", "source": source, "buckets": buckets, "name": name})
-
-    def remove_field(self, name: str) -> None:
-        self.changes.append({"change": "remove", "name": name})
-
-
-class _Branches:
-    def __init__(self, table: JavaTable) -> None:
-        self._table = table
-        self._arguments: dict[str, Any] = {}
-
-    def create_branch(self, snapshot_id: int, name: str) -> _Branches:
-        self._arguments = {"name": name, "snapshot": snapshot_id}
-        return self
-
-    def commit(self) -> None:
-        self._table.change("create_branch", **self._arguments)
-
-
-class _Changes:
-    def __init__(self, table: JavaTable) -> None:
-        self._table = table
-
-    def update_snapshot(self, branch: str = "main") -> _Snapshots:
-        return _Snapshots(self._table, branch)
-
-    def set_properties(self, properties: dict[str, str]) -> None:
-        self._table.change("set_properties", properties=properties)
-
-
-class _Snapshots:
-    def __init__(self, table: JavaTable, branch: str) -> None:
-        self._table = table
-        self._branch = branch
-
-    @contextmanager
-    def fast_append(self) -> Iterator[_Files]:
-        files = _Files()
-        yield files
-        self._table.change("append", files=files.added, branch=self._branch)
-
-    @contextmanager
-    def overwrite(self) -> Iterator[_Files]:
-        files = _Files()
-        yield files
-        self._table.change("overwrite", removed=files.removed, added=files.added)
-
-
-class _Files:
-    def __init__(self) -> None:
-        self.added: list[dict[str, Any]] = []
-        self.removed: list[str] = []
-
-    def append_data_file(self, file: DataFile) -> None:
-        self.added += _added(file)
-
-    def delete_data_file(self, file: Any) -> None:
-        self.removed.append(file.file_path)

@@ -36,8 +36,14 @@ NOT_IN_JAVA = {
 }
 """Python's that Java's core does not have, and why."""
 
-IN_JAVA_ALONE = {"row_ids_as_staged": frozenset({Switch.FORMAT_3})}
-"""Java's that Python's core does not have, which writes no format 3, and what each needs."""
+IN_JAVA_ALONE = {
+    "row_ids_as_staged": frozenset({Switch.FORMAT_3}),
+    "deletes_by_value_made_again": frozenset({Switch.BY_FILE, Switch.EQUALITY_DELETES}),
+}
+"""
+Java's that Python's core does not have, and what each needs: that writes neither format 3 nor
+equality deletes.
+"""
 
 MUTATIONS = mutations.MUTATIONS.keys() - NOT_IN_JAVA.keys() | IN_JAVA_ALONE.keys()
 """The names of Java's; those of Python's core take the same away."""

@@ -106,7 +106,7 @@ class Steps:
         return self._takes[line["step"]](line)
 
     def _sleep(self, line: dict[str, Any]) -> None:
-        self._world.sleep(1 + self._world.random_bytes(1)[0] % line["max_ms"])
+        self._world.pause(1 + self._world.random_bytes(1)[0] % line["max_ms"])
 
     def _stand_by(self, line: dict[str, Any]) -> None:
         kind, seen = line["for"], line["changes"]

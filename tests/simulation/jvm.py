@@ -114,7 +114,8 @@ class Jvm:
         who: Line = {"process": process, "thread": world.actor.name}
         told: Line = {"call": name, "args": arguments, "random": chance}
         while True:
-            self._send({**who, "now": world.clock_ms(), **told})
+            clocks = {"now": world.clock_ms(), "elapsed": world.now_ms}
+            self._send({**who, **clocks, **told})
             line = self._heard(who)
             if "step" in line:
                 told = self._taken(who, line, step)

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyiceberg.expressions import EqualTo
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from tests.simulation.history import Operation
+from tests.simulation.attempts import Operation
+from tests.simulation.where import PART, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,4 +80,4 @@ def _takes_upserts(table: Any) -> bool:
 
 def _frame(table: Any, key: Row) -> pa.Table:
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    return pa.Table.from_pylist([{"id": key}], schema=schema)
+    return pa.Table.from_pylist([{"id": key, PART: part_of(key)}], schema=schema)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.simulation.history import NEWEST, Identifier, Version
+from tests.simulation.attempts import NEWEST, Identifier, Version
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import applied_of
 

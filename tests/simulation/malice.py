@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.worker import Lake
 
 _OTHERS = (("lake", "u0"), ("other", "o0"), ("other", "o1"), ("other", "commits"))

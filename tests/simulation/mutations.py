@@ -17,8 +17,9 @@ from tests.simulation import mutations_of_conflicts as of_conflicts
 from tests.simulation import mutations_of_files as of_files
 from tests.simulation import mutations_of_forgeries as of_forgeries
 from tests.simulation import mutations_of_loads as of_loads
+from tests.simulation import mutations_of_meetings as of_meetings
 from tests.simulation import mutations_of_recovery as of_recovery
-from tests.simulation.settings import Switch
+from tests.simulation.settings import Core, Switch
 from txns._admin import purge
 from txns._commit import (
     apply,
@@ -343,6 +344,14 @@ OF_BIRTHS = (
     of_births.ahead_taken_for_another_time,
     of_births.written_removed_after_a_maybe,
 )
+_OF_MEETINGS = (
+    of_meetings.removed_files_passed_over,
+    of_meetings.delete_marks_passed_over,
+    of_meetings.added_files_unread,
+    of_meetings.removed_files_unread,
+    of_meetings.delete_marks_unread,
+    of_meetings.tables_go_by_files,
+)
 MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
@@ -398,12 +407,16 @@ MUTATIONS: dict[str, Mutation] = {
         of_recovery.applied_over_a_recovery,
         of_recovery.void_reads_committed,
         *OF_BIRTHS,
+        *_OF_MEETINGS,
+        of_meetings.waits_without_end,
     )
 }
 
 NEEDS = {
     **{each.__name__: frozenset({Switch.MALICIOUS}) for each in _OF_FORGERIES},
     **{each.__name__: frozenset({Switch.ATOMIC}) for each in OF_BIRTHS},
+    **{each.__name__: frozenset({Switch.BY_FILE}) for each in _OF_MEETINGS},
+    "waits_without_end": frozenset({Switch.RESERVATIONS}),
     "conditional_write_counts_as_append": frozenset({Switch.KEYS}),
     "settled_by_a_stale_head": frozenset({Switch.STALE_HEADS}),
     "refusal_believed": frozenset({Switch.FALSE_REFUSALS}),
@@ -426,6 +439,9 @@ NEEDS = {
     "void_reads_committed": frozenset({Switch.DAMAGED}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
+
+CORES = dict.fromkeys(("delete_marks_passed_over", "delete_marks_unread"), Core.BOTH)
+"""Whose core the users have that a protection of Python's is needed from, where not all have it."""
 
 
 @contextmanager

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from tests.simulation import java_rules, late_creations
+from tests.simulation.attempts import Attempt, Version, folded
 from tests.simulation.contents import Contents
-from tests.simulation.history import Attempt, History, Version, folded
+from tests.simulation.history import History
 from tests.simulation.late_heads import files_of_late_heads
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.settings import Switch
 from tests.simulation.table_checks import TableChecks, is_marked, still_needed
+from tests.simulation.turns import Reserved
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -81,6 +83,7 @@ class Observer:
         """When transactions were turned on last, as `commit_ts` in ms."""
         self.grouped = 0
         """Swaps that brought several entries."""
+        self.reserved = Reserved()
         self.checks = TableChecks(self)
         registry.on_commit = self.on_commit
         registry.on_rename = self.history.rename
@@ -184,6 +187,7 @@ class Observer:
         main = _newest_record(new)
         if main is None or int(_key(main, "txns.upper")) != self.history.upper:
             raise Violation("I6", f"the head's upper is not {self.history.upper}")
+        self.reserved.note(_key(main, "txns.reserve", "[]"), self.world.now_ms)
 
     def _entry(self, snapshot: Snapshot) -> None:
         logged = self._decode(snapshot)

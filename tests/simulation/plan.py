@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.simulation import (
     actions,
+    by_file,
     bystanders,
     drills,
     forgeries,
@@ -61,11 +62,13 @@ _UPSETS: dict[str, tuple[Action, float]] = {
     "take_mark": (upsets.take_mark, 1),
 }
 _LOG_HIDER = "l"
+_MEETS = "transaction"
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
 _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _DAYS, _TIDY_FILES = "days", "tidy_files"
 _COMPACTED_LOG = "stranger-compacted-log"
+_COMPACTED_PART = "stranger-compacted-part"
 _ALTER = "stranger-alter"
 _SET = "set"
 _PURGER = "p"
@@ -131,6 +134,7 @@ _KNOWN = (
     | {f"upset-{name}": one for name, one in _UPSETS.items()}
     | {_REPLACEMENT: (strangers.replacement, 0.0), _ORPHANS: (strangers.orphans, 0.0)}
     | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
+    | {_COMPACTED_PART: (strangers.compaction_of_part, 0.0)}
     | {_COMPACTED_LOG: (strangers.compact_log, 0.0), _SET: (upkeep.change_settings, 0.0)}
     | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
     | {f"{_STRIKE}{drill.value}": (drills.strike(drill), 0.0) for drill in Drill}
@@ -255,14 +259,9 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         replacements = random.Random(f"{seed}/replacements")
         if replacements.random() < _REPLACEMENTS:
             workers["s"] = _mixed(replacements, workers["s"], (f"s.replaced.{_REPLACEMENT}",))
-    if settings.has(Switch.COMPACTED_LOG):
-        compactions = random.Random(f"{seed}/compacted-log")
-        keys = (f"s.log{number}.{_COMPACTED_LOG}" for number in range(compactions.randint(1, 3)))
-        workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
-    if settings.has(Switch.DESCRIBED_ANEW):
-        described = random.Random(f"{seed}/described-anew")
-        keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(5, 9)))
-        workers["s"] = _mixed(described, workers.get("s", ()), tuple(keys))
+    if settings.has(Switch.BY_FILE):
+        workers = _with_meetings(seed, workers)
+    workers = _with_more_strangers(seed, settings, workers)
     workers = _with_company(seed, settings, workers)
     if settings.has(Switch.DAMAGED):
         workers = _with_drill(seed, workers)
@@ -298,6 +297,37 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         # A purger counts in ms what a lake counts in hours: beside it others are as fast as ever.
         slow_alone=f"{_PURGER}." if _PURGER in workers else "",
     )
+
+
+def _with_meetings(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Let users begin with transactions, while there is little else that others do to tables."""
+    rng = random.Random(f"{seed}/meetings")
+    users = [name for name in workers if name in _USER_NAMES]
+    meets = {name: range(rng.randint(3, 5)) for name in users}
+    return {
+        name: (*(f"{name}.meets{number}.{_MEETS}" for number in meets.get(name, ())), *keys)
+        for name, keys in workers.items()
+    }
+
+
+def _with_more_strangers(
+    seed: int, settings: Settings, workers: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Let strangers do what belongs to a switch, whatever else they do."""
+    workers = dict(workers)
+    if settings.has(Switch.COMPACTED_LOG):
+        compactions = random.Random(f"{seed}/compacted-log")
+        keys = (f"s.log{number}.{_COMPACTED_LOG}" for number in range(compactions.randint(1, 3)))
+        workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
+    if settings.has(Switch.BY_FILE):
+        parts = random.Random(f"{seed}/compacted-parts")
+        keys = (f"s.part{number}.{_COMPACTED_PART}" for number in range(parts.randint(1, 3)))
+        workers["s"] = _mixed(parts, workers.get("s", ()), tuple(keys))
+    if settings.has(Switch.DESCRIBED_ANEW):
+        described = random.Random(f"{seed}/described-anew")
+        keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(5, 9)))
+        workers["s"] = _mixed(described, workers.get("s", ()), tuple(keys))
+    return workers
 
 
 def _with_company(
@@ -363,6 +393,10 @@ def _options_of_users(
 ) -> dict[str, dict[str, object]]:
     """Give each user the options that are its own, if any."""
     own = _own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {}
+    if settings.has(Switch.BY_FILE):
+        users = sorted({*_USER_NAMES} & workers.keys())
+        for name, options in by_file.options(seed, users).items():
+            own[name] = {**own.get(name, {}), **options}
     if not settings.has(Switch.ATOMIC) or server:
         return own
     rng = random.Random(f"{seed}/atomic")

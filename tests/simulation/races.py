@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import actions
-from tests.simulation.history import Operation
+from tests.simulation.attempts import Operation
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Attempt
+    from tests.simulation.attempts import Attempt
     from tests.simulation.worker import Worker
 
 

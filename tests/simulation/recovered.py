@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation import late_creations, schemas
+from tests.simulation.attempts import Version, folded, show
 from tests.simulation.disaster import Disaster, Drill, EntryId, has_gone_on
-from tests.simulation.history import Version, folded, show
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_mark, is_marked
 from txns._admin.invariants import check_all
 
 if TYPE_CHECKING:
-    from tests.simulation.history import History, Identifier
+    from tests.simulation.attempts import Identifier
+    from tests.simulation.history import History
     from tests.simulation.observer import Logged, Observer
     from tests.simulation.worker import Lake
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitStateUnknownException, ServiceUnavailableError
 
-from tests.simulation.history import folded
+from tests.simulation.attempts import folded
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import HOUR_MS, START_MS, Violation
 from tests.simulation.settings import Switch
@@ -18,7 +18,8 @@ from txns._iceberg.manifests import WRITABLE_FORMAT
 from txns.errors import CommitStateUnknown, Conflict, Quarantined, Unsupported
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Attempt, History, Identifier
+    from tests.simulation.attempts import Attempt, Identifier
+    from tests.simulation.history import History
     from tests.simulation.scheduler import World
     from tests.simulation.worker import Lake, Worker
 

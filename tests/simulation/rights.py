@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 from pyiceberg.typedef import Record
+from pyiceberg.types import LongType
+
+from tests.simulation.where import PART, has_parts, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,15 +28,61 @@ Row = int
 Rows = frozenset[Row]
 
 
+def data_files(metadata: TableMetadata, rows: Iterable[Row], version: int) -> list[DataFile]:
+    """Make data files that hold rows: one for each part, where a table is partitioned by it."""
+    rows = sorted(rows)
+    if not any(field.name == PART for field in metadata.spec().fields):
+        return [data_file(metadata, rows, version)]
+    parts = sorted({part_of(row) for row in rows})
+    return [
+        data_file(metadata, [row for row in rows if part_of(row) == part], version)
+        for part in parts
+    ]
+
+
 def data_file(metadata: TableMetadata, rows: Iterable[Row], version: int) -> DataFile:
-    """Make a data file that holds rows; `version` tells files with the same rows apart."""
+    """
+    Make a data file that holds rows.
+
+    Args:
+        metadata: Of its table.
+        rows: Of one part, where the table is partitioned by it.
+        version: Tells files with the same rows apart.
+    """
     held = sorted(rows)
     name = "+".join(map(str, held))
-    return real_file(f"{metadata.location}/data/{name}-{version}.parquet", metadata, len(held))
+    path = f"{metadata.location}/data/{name}-{version}.parquet"
+    bounds = bounds_of(metadata, held) if (held[0] + version) % _BOUNDLESS else {}
+    return real_file(path, metadata, len(held), part=part_of(held[0]), **bounds)
+
+
+_BOUNDLESS = 5
+"""Of so many files one has no bounds: it may hold anything."""
+
+
+def bounds_of(metadata: TableMetadata, rows: list[Row]) -> dict[str, Any]:
+    """Give what manifests keep of the values of ascending rows, where tables have parts at all."""
+    if not has_parts(metadata):
+        return {}
+    ids = {field.name: field.field_id for field in metadata.schema().fields}
+    parts = sorted(map(part_of, rows))
+    of = {ids["id"]: (rows[0], rows[-1]), ids[PART]: (parts[0], parts[-1])}
+    return {
+        "value_counts": dict.fromkeys(of, len(rows)),
+        "null_value_counts": dict.fromkeys(of, 0),
+        "lower_bounds": {at: to_bytes(LongType(), least) for at, (least, _most) in of.items()},
+        "upper_bounds": {at: to_bytes(LongType(), most) for at, (_least, most) in of.items()},
+    }
 
 
 def real_file(
-    path: str, metadata: TableMetadata, record_count: int, size: int = 100, **more: Any
+    path: str,
+    metadata: TableMetadata,
+    record_count: int,
+    size: int = 100,
+    *,
+    part: int | None = None,
+    **more: Any,
 ) -> DataFile:
     """Give a data file as manifests have it, whatever it holds; `more` is what else they say."""
     spec = metadata.spec()
@@ -40,7 +90,7 @@ def real_file(
         content=DataFileContent.DATA,
         file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=Record(*[None] * len(spec.fields)),
+        partition=Record(*[part if field.name == PART else None for field in spec.fields]),
         record_count=record_count,
         file_size_in_bytes=size,
         sort_order_id=None,
@@ -79,8 +129,8 @@ class Compaction(_OverwriteFiles):
 
 
 def compact(table: Table, tasks: list[Any], version: int, branch: str = "main") -> None:
-    """Rewrite data files into one, as compaction services do."""
-    files, made = [task.file for task in tasks], data_file(table.metadata, held(tasks), version)
+    """Rewrite data files into one, or one for each part, as compaction services do."""
+    files, made = [task.file for task in tasks], data_files(table.metadata, held(tasks), version)
     if hasattr(table, "rewrite"):  # of an engine on the JVM, which has an operation for it
         table.rewrite(files, made, as_old=bool(version % 2))
     else:
@@ -88,13 +138,14 @@ def compact(table: Table, tasks: list[Any], version: int, branch: str = "main") 
 
 
 def replace_files(
-    table: Table, files: list[DataFile], file: DataFile, branch: str = "main"
+    table: Table, files: list[DataFile], made: list[DataFile], branch: str = "main"
 ) -> None:
-    """Put one data file in the place of others that hold the same."""
+    """Put data files in the place of others that hold the same."""
     with (
         table.transaction() as changes,
         Compaction(Operation.OVERWRITE, changes, table.io, branch=branch) as producer,
     ):
         for each in files:
             producer.delete_data_file(each)
-        producer.append_data_file(file)
+        for each in made:
+            producer.append_data_file(each)

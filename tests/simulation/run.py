@@ -11,7 +11,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, drills, formats, guard, jvm, malice, other_log, story
+from tests.simulation import (
+    by_file,
+    coverage,
+    drills,
+    formats,
+    guard,
+    jvm,
+    malice,
+    other_log,
+    story,
+)
 from tests.simulation import locked as _locked  # noqa: F401 -- says that a catalog moves several
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
@@ -148,15 +158,18 @@ def _lake_of(plan: Plan, world: World) -> Lake:
     rng = random.Random(f"{plan.seed}/formats")
     some = frozenset(name for name in _REGISTERED if rng.random() < _NEWEST_FORMAT)
     has_newest = plan.java and plan.settings.has(Switch.FORMAT_3)
+    has_parts = plan.settings.has(Switch.BY_FILE)
     lake = new_lake(
         world,
         server=plan.server,
         has_java=bool(plan.java),
         newest_format=some if has_newest else frozenset(),
+        parts=random.Random(f"{plan.seed}/parts") if has_parts else None,
         mutation=plan.mutation,
         **plan.options,
     )
     lake.is_javas = plan.core is Core.JAVA
+    lake.observer.history.by_file = has_parts
     return lake
 
 
@@ -166,6 +179,7 @@ def new_lake(
     server: bool,
     has_java: bool = False,
     newest_format: frozenset[Identifier] = frozenset(),
+    parts: random.Random | None = None,
     mutation: str | None = None,
     **options: object,
 ) -> Lake:
@@ -177,6 +191,7 @@ def new_lake(
         server: Whether its catalog validates on its side.
         has_java: Whether some of its users have Java's core.
         newest_format: The tables that those alone can write.
+        parts: Draws which of the registered tables are partitioned; None: their rows have no parts.
         mutation: The protection that Java's core is without.
         **options: Of the handles.
     """
@@ -203,8 +218,13 @@ def new_lake(
     handle = lake.open()
     handle.change_settings(apply="next")  # so that each user's own option counts
     for name in lake.tables + lake.spare[1:]:
-        table = catalog.create_table(name, SCHEMA)
-        append_rows(table, [lake.new_row() for _ in range(3)])
+        in_parts = parts is not None and name in _REGISTERED
+        table = (
+            catalog.create_table(name, by_file.SCHEMA, partition_spec=by_file.spec(parts))
+            if in_parts
+            else catalog.create_table(name, SCHEMA)
+        )
+        append_rows(table, [lake.new_row() for _ in range(6 if in_parts else 3)])
         if name in newest_format:
             formats.upgrade(registry, name)
             lake.open_java().register(name)

@@ -74,6 +74,7 @@ class Process:
         stands: Whether somebody has stopped it, without ending it.
         spared: Whether none of its steps go wrong.
         seen: The greatest timestamp that a handle has read at or was told, by the handle.
+        paused_ms: For how long it has slept because its core asked for it.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Process:
     stands: bool = False
     spared: bool = False
     seen: dict[Any, int] = field(default_factory=dict)
+    paused_ms: int = 0
 
     def saw(self, handle: Any, ts: int) -> None:
         """Note what a handle has read at or was told: it reads nothing below that any more."""
@@ -326,6 +328,12 @@ class World:
             return
         process.wakes_at = self.now_ms + ms
         self._yield(process)
+
+    def pause(self, ms: int) -> None:
+        """Let the current process sleep as its core asks for, not because a call takes long."""
+        if self.current is not None:
+            self.current.paused_ms += ms
+        self.sleep(ms)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Let the current process stand until others have made something true."""

@@ -14,10 +14,10 @@ from pyiceberg.types import StringType
 
 from tests.simulation import rows, strangers
 from tests.simulation.actions import SCHEMA
+from tests.simulation.attempts import Attempt, Operation, Read
 from tests.simulation.audit import audit
 from tests.simulation.determinism import simulated
 from tests.simulation.faults import FaultPlan
-from tests.simulation.history import Attempt, Operation, Read
 from tests.simulation.run import new_lake, quiet
 from tests.simulation.scheduler import Process, World
 

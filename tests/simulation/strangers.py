@@ -21,14 +21,15 @@ from pyiceberg.types import LongType
 from tests.simulation import deletes
 from tests.simulation.java_handle import JavaTable
 from tests.simulation.observer import COMMIT_TABLE
-from tests.simulation.rows import compact, data_file, held, real_file, replace_files
+from tests.simulation.rows import compact, data_files, held, real_file, replace_files
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.settings import Switch
 from tests.simulation.storage import ERRORS
 from tests.simulation.table_checks import is_anothers, is_marked
+from tests.simulation.where import PARTS, Where
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Identifier
+    from tests.simulation.attempts import Identifier
     from tests.simulation.worker import Lake, Worker
 
 _REF_AGE_MS = 5 * DAY_MS
@@ -73,7 +74,8 @@ def append(worker: Worker) -> None:
 def append_rows(table: Any, rows: list[int]) -> None:
     """Append given rows to a raw table."""
     with table.transaction() as changes, changes.update_snapshot().fast_append() as producer:
-        producer.append_data_file(data_file(table.metadata, rows, 0))
+        for each in data_files(table.metadata, rows, 0):
+            producer.append_data_file(each)
 
 
 def compaction(worker: Worker) -> None:
@@ -86,6 +88,16 @@ def compact_table(lake: Lake, table: Any) -> None:
     table = _writable(lake, table)
     tasks = list(table.scan().plan_files())
     if held(tasks):
+        compact(table, tasks, lake.new_row())
+
+
+def compaction_of_part(worker: Worker) -> None:
+    """Rewrite the data files of one part, as a service does that goes by partitions."""
+    lake, rng = worker.lake, worker.rng
+    table = _writable(lake, lake.connect().load_table(rng.choice((lake.tables[0], *lake.tables))))
+    part = Where(rng.randrange(PARTS))
+    tasks = [task for task in table.scan().plan_files() if part.of(held([task]))]
+    if tasks:
         compact(table, tasks, lake.new_row())
 
 
@@ -103,7 +115,7 @@ def compact_log(worker: Worker) -> None:
     storage.files[path] = sink.getvalue()
     count, size = sum(file.record_count for file in files), len(sink.getvalue())
     rewritten = real_file(path, table.metadata, count, size, **_bounds(worker, table, files))
-    replace_files(table, files, rewritten)
+    replace_files(table, files, [rewritten])
 
 
 def _bounds(worker: Worker, table: Any, files: list[Any]) -> dict[str, dict[int, bytes]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.history import ABSENT, Identifier, show
+from tests.simulation.attempts import ABSENT, Identifier, show
 from tests.simulation.scheduler import Violation
 from txns.errors import Conflict
 

@@ -9,8 +9,8 @@ from uuid import UUID
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 
 from tests.simulation import row_lineage, schemas
+from tests.simulation.attempts import Identifier, Version, folded
 from tests.simulation.contents import is_copy
-from tests.simulation.history import Identifier, Version, folded
 from tests.simulation.scheduler import Violation
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table.metadata import TableMetadataV3
 
 from tests.simulation import formats, row_lineage
+from tests.simulation.attempts import Version
 from tests.simulation.contents import File, Manifest
-from tests.simulation.history import History, Version
+from tests.simulation.history import History
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.stage import A, Stage, staged
 from txns._commit import outstanding

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation import java_mutations, jvm
-from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
+from tests.simulation.mutations import CORES, MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import ON, Core, Switch
@@ -42,12 +42,15 @@ TESTS_SEE = {
     "applied_over_a_recovery",
     "born_over_strangers",
     "born_over_what_is_outstanding",
+    "delete_marks_passed_over",
+    "delete_marks_unread",
     "head_not_moved",
     "ids_as_staged",
     "kept_tag_forgotten",
     "missing_list_passed_over",
     "passed_over_written_over",
     "reads_by_name_only",
+    "removed_files_unread",
     "set_back_read_as_it_is",
     "void_reads_committed",
 }
@@ -66,11 +69,19 @@ QUICK_IN_JAVA = {
 """What one to three seeds find of Java's core: each takes a JVM."""
 
 TESTS_OF_JAVA_SEE = {
+    "added_files_unread",
     "apply_past_quarantine",
     "conditional_write_counts_as_append",
+    "delete_marks_passed_over",
+    "delete_marks_unread",
+    "deletes_by_value_made_again",
     "kept_tag_forgotten",
+    "removed_files_passed_over",
+    "removed_files_unread",
     "set_back_read_as_it_is",
+    "tables_go_by_files",
     "void_reads_committed",
+    "waits_without_end",
 }
 """What these seeds with Java's core do not find, and a test of Java's does: docs/simulation.md."""
 
@@ -88,7 +99,8 @@ SEEDS_OF_JAVA = (*range(300), *range(5000, 5025))
 def test_a_missing_protection_is_found(name: str):
     """Some seed breaks a promise when a protection is missing."""
     with without_protection(name):
-        plans = (plan(seed, NEEDS.get(name)) for seed in range(SEEDS_MAX))
+        core = CORES.get(name, Core.PYTHON)
+        plans = (plan(seed, NEEDS.get(name), core) for seed in range(SEEDS_MAX))
         found = next((one.seed for one in plans if run(one).violation), None)
     assert found is not None
 
@@ -141,6 +153,7 @@ def test_what_a_mutation_replaces_is_used():
     with watched() as unused:
         for seed in range(60):
             run(plan(seed, ON))
+            run(plan(seed, frozenset({Switch.BY_FILE})))
             run(plan(seed, frozenset({Switch.DAMAGED})))
             run(plan(seed, frozenset()))  # purges go by the clock, and few get far beside all else
             if not unused:

@@ -12,7 +12,7 @@ from tests.simulation.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.history import Attempt, Identifier
+    from tests.simulation.attempts import Attempt, Identifier
 
 _MEET_AFTER_MS = 400
 """When threads commit, in ms after their start: at about the same time."""
@@ -43,6 +43,7 @@ def _thread(worker: Worker, number: int) -> Worker:
         worker.name,
         [],
         java=worker.java,
+        options=worker.options,
         skew_ms=worker.skew_ms,
         handle=worker.handle,
     )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation import schemas
-from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
+from tests.simulation.attempts import Attempt, Identifier, Operation, folded, show
 from tests.simulation.scheduler import DAY_MS, Violation
 from txns._admin import orphans
 from txns._admin.purge import Purger
 from txns.errors import Conflict, TxnsError, Unsupported
 
 if TYPE_CHECKING:
+    from tests.simulation.history import History
     from tests.simulation.rows import Rows
     from tests.simulation.worker import Lake, Worker
 

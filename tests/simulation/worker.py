@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from tests.simulation.attempts import Attempt, Identifier
     from tests.simulation.backup import Backup
     from tests.simulation.catalogs import SimulatedCatalog
     from tests.simulation.guard import Guard
-    from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
     from tests.simulation.rows import Rows
 
@@ -201,6 +201,7 @@ class Worker:
         java: Whether its processes have Java's core.
         options: Options of its handles, over those of the lake.
         again: The transaction that has to be tried again under its id.
+        lost: The try that has lost, after which the next one is to begin.
         opens_again: Whether an error has told its process to open the catalog again.
         opened_epoch: How many recoveries there had been when it opened its handle.
     """
@@ -216,12 +217,13 @@ class Worker:
     repeats: int = 0
     handle: Any = None
     again: Attempt | None = None
+    lost: Any = None
     opens_again: bool = False
     opened_epoch: int = 0
 
     def start(self) -> None:
         """Let a new process work off what is left."""
-        self.handle = None
+        self.handle = self.lost = None
         self.process = Process(
             f"{self.name}/{self.deaths}", skew_ms=self.skew_ms, stranger=self.stranger
         )
@@ -268,7 +270,7 @@ class Worker:
         self.process.repairing = ""
         self.process.epoch = self.opened_epoch  # a command line of its own may have been newer
         if self.opens_again and not self.lake.observer.disaster:
-            self.opens_again, self.handle = False, None
+            self.opens_again, self.handle, self.lost = False, None, None
             self.process.epoch = self.opened_epoch = world.epoch
         world.occurred[coverage.action(key)] += 1
         before = self.deaths
@@ -276,7 +278,8 @@ class Worker:
         self.perform(key, action)
         self.process.attempt = None
         assert before == self.deaths
-        if self.again is None or self.repeats > _REPEATS_MAX:
+        is_over = self.repeats > _REPEATS_MAX and self.lost is None
+        if (self.again is None and self.lost is None) or is_over:
             self.actions.pop(0)
             self.again = None
             self.repeats = 0

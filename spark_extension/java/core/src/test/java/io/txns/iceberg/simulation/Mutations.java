@@ -306,7 +306,8 @@ final class Mutations {
             MutationsOfLoads.ALL,
             MutationsOfGroups.ALL,
             MutationsOfBirths.ALL,
-            MutationsOfForgeries.ALL)
+            MutationsOfForgeries.ALL,
+            MutationsOfMeetings.ALL)
         .flatMap(List::stream)
         .forEach(
             one -> {

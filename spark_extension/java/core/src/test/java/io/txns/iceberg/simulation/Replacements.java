@@ -41,7 +41,7 @@ public final class Replacements {
   }
 
   public static long nanoTime() {
-    return TimeUnit.MILLISECONDS.toNanos(currentTimeMillis());
+    return TimeUnit.MILLISECONDS.toNanos(SimulatedThread.current().elapsedMs());
   }
 
   public static Instant now() {

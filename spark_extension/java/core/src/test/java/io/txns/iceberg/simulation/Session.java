@@ -103,6 +103,11 @@ final class Session {
     return transactions.get(args.get("txn").asInt() - 1);
   }
 
+  /** The try before, after which one begins. */
+  Transaction lost(JsonNode args) {
+    return transactions.get(args.get("after").asInt() - 1);
+  }
+
   int number(Table table) {
     tables.add(new LoadedTable(table, new LinkedHashMap<>()));
     return tables.size();

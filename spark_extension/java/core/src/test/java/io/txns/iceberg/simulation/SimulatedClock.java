@@ -13,7 +13,7 @@ record SimulatedClock() implements TxnClock {
 
   @Override
   public long elapsedMs() {
-    return nowMs();
+    return SimulatedThread.current().elapsedMs();
   }
 
   @Override

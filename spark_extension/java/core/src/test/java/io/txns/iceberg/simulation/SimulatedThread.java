@@ -21,6 +21,7 @@ final class SimulatedThread {
   private final BlockingQueue<JsonNode> in = new LinkedBlockingQueue<>();
   private Random random = new Random(0);
   private long nowMs;
+  private long elapsedMs;
   private boolean dead;
 
   /**
@@ -51,6 +52,11 @@ final class SimulatedThread {
   /** Its clock, in ms: what the last line for it said. */
   long nowMs() {
     return nowMs;
+  }
+
+  /** A clock, in ms, that nobody sets: for differences. */
+  long elapsedMs() {
+    return elapsedMs;
   }
 
   Random random() {
@@ -123,6 +129,7 @@ final class SimulatedThread {
     try {
       JsonNode line = in.take();
       nowMs = line.path("now").asLong(nowMs);
+      elapsedMs = line.path("elapsed").asLong(nowMs);
       return line;
     } catch (InterruptedException e) {
       throw new IllegalStateException("nobody interrupts a simulated process", e);

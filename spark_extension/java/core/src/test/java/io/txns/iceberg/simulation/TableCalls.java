@@ -4,6 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -17,11 +19,14 @@ import org.apache.iceberg.FileMetadata;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Metrics;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionData;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SortOrderParser;
@@ -36,11 +41,15 @@ import org.apache.iceberg.UpdateSchema;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.ContentFileUtil;
 
 /** The calls that read a table and write it; its rows are in the names of its files. */
 record TableCalls(Session session) {
+  /** A column that some tables have, and are partitioned by: it follows from the row. */
+  private static final String PART = "part";
+
   private static final long FILE_BYTES = 100;
 
   /** Behind the first bytes of a Puffin file. */
@@ -51,7 +60,7 @@ record TableCalls(Session session) {
     calls.put("plan_files", this::plan);
     calls.put("append", this::append);
     calls.put("overwrite", this::overwrite);
-    calls.put("write_key", this::writeKey);
+    calls.put("write_where", this::writeWhere);
     calls.put("rewrite", this::rewrite);
     calls.put("truncate", this::truncate);
     calls.put("delete_rows", this::deleteRows);
@@ -84,8 +93,8 @@ record TableCalls(Session session) {
   private JsonNode plan(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
     TableScan scan = loaded.table().newScan();
-    if (args.has("key")) {
-      scan = scan.filter(isKey(args));
+    if (args.has("where")) {
+      scan = scan.filter(where(args));
     }
     loaded.scanned().clear();
     ObjectNode planned = Json.object();
@@ -138,14 +147,14 @@ record TableCalls(Session session) {
   }
 
   /** As Spark's MERGE does: what is written follows from what was found, which may be nothing. */
-  private JsonNode writeKey(JsonNode args) {
+  private JsonNode writeWhere(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
     Snapshot found = loaded.table().currentSnapshot();
     OverwriteFiles overwrite =
         loaded
             .table()
             .newOverwrite()
-            .conflictDetectionFilter(isKey(args))
+            .conflictDetectionFilter(where(args))
             .validateNoConflictingData()
             .validateNoConflictingDeletes();
     if (found != null) {
@@ -154,8 +163,25 @@ record TableCalls(Session session) {
     return replace(overwrite, loaded, args);
   }
 
-  private static Expression isKey(JsonNode args) {
-    return Expressions.equal("id", args.get("key").asLong());
+  /** Rows of a part, or from one id to another, or both; all where nothing is said. */
+  private static Expression where(JsonNode args) {
+    JsonNode where = args.path("where");
+    Expression part =
+        where.has("part")
+            ? Expressions.equal(PART, where.get("part").asLong())
+            : Expressions.alwaysTrue();
+    if (where.has("low") && where.get("low").equals(where.get("high"))) {
+      return Expressions.and(part, Expressions.equal("id", where.get("low").asLong()));
+    }
+    Expression low =
+        where.has("low")
+            ? Expressions.greaterThanOrEqual("id", where.get("low").asLong())
+            : Expressions.alwaysTrue();
+    Expression high =
+        where.has("high")
+            ? Expressions.lessThanOrEqual("id", where.get("high").asLong())
+            : Expressions.alwaysTrue();
+    return Expressions.and(part, low, high);
   }
 
   /** As Spark's compaction does, whose files may count as old as the snapshot that it has read. */
@@ -176,8 +202,9 @@ record TableCalls(Session session) {
     return Json.none();
   }
 
+  /** All rows of whole files, whatever the filter. */
   private JsonNode truncate(JsonNode args) {
-    session.table(args).table().newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
+    session.table(args).table().newDelete().deleteFromRowFilter(where(args)).commit();
     return Json.none();
   }
 
@@ -191,6 +218,9 @@ record TableCalls(Session session) {
         .withRecordCount(args.at("/deletes/rows").asLong())
         .withFileSizeInBytes(FILE_BYTES);
     RowDelta delta = table.newRowDelta().addDeletes(deletes.build());
+    if (args.has("where")) {
+      delta.conflictDetectionFilter(where(args));
+    }
     if (!args.get("kind").asText().equals("EQUALITY")) {
       validated(delta, table, task);
     }
@@ -237,12 +267,46 @@ record TableCalls(Session session) {
   }
 
   private static DataFile dataFile(Table table, JsonNode file) {
-    return DataFiles.builder(table.spec())
-        .withPath(file.get("path").asText())
-        .withRecordCount(file.get("rows").asLong())
-        .withFileSizeInBytes(FILE_BYTES)
-        .withFormat(FileFormat.PARQUET)
-        .build();
+    DataFiles.Builder builder =
+        DataFiles.builder(table.spec())
+            .withPath(file.get("path").asText())
+            .withRecordCount(file.get("rows").asLong())
+            .withFileSizeInBytes(FILE_BYTES)
+            .withFormat(FileFormat.PARQUET);
+    if (table.spec().fields().stream().anyMatch(field -> field.name().equals(PART))) {
+      builder.withPartition(partition(table.spec(), file.get("part").asLong()));
+    }
+    if (file.has("bounds")) {
+      builder.withMetrics(bounded(table.schema(), file));
+    }
+    return builder.build();
+  }
+
+  private static PartitionData partition(PartitionSpec spec, long part) {
+    PartitionData partition = new PartitionData(spec.partitionType());
+    for (int at = 0; at < spec.fields().size(); at++) {
+      if (spec.fields().get(at).name().equals(PART)) {
+        partition.set(at, part);
+      }
+    }
+    return partition;
+  }
+
+  /** The least and the greatest value of each column that is told. */
+  private static Metrics bounded(Schema schema, JsonNode file) {
+    long rows = file.get("rows").asLong();
+    Map<Integer, Long> counts = new HashMap<>();
+    Map<Integer, Long> nulls = new HashMap<>();
+    Map<Integer, ByteBuffer> lower = new HashMap<>();
+    Map<Integer, ByteBuffer> upper = new HashMap<>();
+    for (JsonNode bound : file.get("bounds")) {
+      int id = schema.findField(bound.get("column").asText()).fieldId();
+      counts.put(id, rows);
+      nulls.put(id, 0L);
+      lower.put(id, Conversions.toByteBuffer(Types.LongType.get(), bound.get("low").asLong()));
+      upper.put(id, Conversions.toByteBuffer(Types.LongType.get(), bound.get("high").asLong()));
+    }
+    return new Metrics(rows, null, counts, nulls, null, lower, upper);
   }
 
   private JsonNode updateSchema(JsonNode args) {

@@ -14,6 +14,7 @@ record TransactionCalls(Session session) {
   void into(Map<String, Session.Call> calls) {
     calls.put("begin", this::begin);
     calls.put("commit", this::commit);
+    calls.put("give_up", this::giveUp);
     calls.put("rollback", args -> run(args, (txn, none) -> txn.rollback()));
     calls.put("savepoint", args -> run(args, Transaction::savepoint));
     calls.put("rollback_to", args -> run(args, Transaction::rollbackTo));
@@ -26,8 +27,15 @@ record TransactionCalls(Session session) {
     return Json.none();
   }
 
+  private JsonNode giveUp(JsonNode args) {
+    session.handle().giveUp(session.transaction(args));
+    return Json.none();
+  }
+
   private JsonNode begin(JsonNode args) {
-    Transaction transaction = session.handle().begin(options(args));
+    Transaction lost = args.path("after").isInt() ? session.lost(args) : null;
+    Transaction transaction =
+        session.handle().begin(options(args), lost, args.path("took_ms").asLong());
     String comment = Json.text(args, "comment");
     if (comment != null) {
       transaction.comment(comment);
