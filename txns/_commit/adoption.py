@@ -19,6 +19,7 @@ from txns._iceberg.snapshots import History
 from txns._iceberg.updates import reads_as
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation, Kind, derived_id
+from txns._log.permitted import PREFIX
 from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
@@ -210,7 +211,7 @@ class Adoption:
             _check_columns(staged, theirs, snapshot)
             files += manifests.added_files(staged.io, snapshot)
             words |= snapshots.own_words(snapshot)
-        words = {key: said for key, said in words.items() if not key.startswith(_mark.PREFIX)}
+        words = {key: said for key, said in words.items() if not key.startswith(PREFIX)}
         change_builder.stage_append(staged, self._clock, files, words)
         return self.request(Kind.ADOPT, "adopt", loaded, staged, stranger, taken_in(stranger))
 
