@@ -20,6 +20,7 @@ import java.util.Set;
 final class Turns {
   private static final Comparator<Reservation> OLDEST_FIRST =
       Comparator.comparingLong(Reservation::ticket).thenComparing(Reservation::txnId);
+
   /** The number of a reservation for which who cannot lose waits, too: it has lost to such. */
   static final int APPENDS_WAIT_FROM = 2;
 

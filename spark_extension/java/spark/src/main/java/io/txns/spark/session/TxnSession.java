@@ -1,5 +1,6 @@
 package io.txns.spark.session;
 
+import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
@@ -179,11 +180,18 @@ public final class TxnSession {
     TxnModes wanted = modes.orElse(next).orElse(defaults);
     OpenTransaction begun = new OpenTransaction(wanted, isStream(), takeLost(wanted));
     if (catalog != null) {
-      begun.bind(catalog, begun.modes().options());
+      begun.bind(catalog, beginning(begun.modes()));
     }
     next = TxnModes.NONE;
     setOpen(begun);
     return begun;
+  }
+
+  /** How a transaction of this session begins. */
+  private BeginOptions beginning(TxnModes modes) {
+    SparkSession found = session.get();
+    boolean early = found != null && SessionOptions.tellsEarly(found.sessionState().conf());
+    return modes.options().withToldEarly(early);
   }
 
   /** The try before what begins with {@code modes}; null for none, and then it is given up. */
@@ -242,7 +250,7 @@ public final class TxnSession {
               + " ISOLATION LEVEL SERIALIZABLE; put the modes after BEGIN");
     }
     TxnModes changed = modes.orElse(open.modes());
-    open.changeModes(changed, open.isBound() ? changed.options() : null);
+    open.changeModes(changed, open.isBound() ? beginning(changed) : null);
   }
 
   public synchronized void setDefaults(TxnModes modes) {
@@ -265,7 +273,7 @@ public final class TxnSession {
       return write != null && write.catalog() == catalog ? write.transaction() : null;
     }
     if (!open.isBound()) {
-      open.bind(catalog, open.modes().options());
+      open.bind(catalog, beginning(open.modes()));
     }
     return open.catalog() == catalog && open.alreadyCommitted().isEmpty()
         ? open.transaction()
@@ -444,10 +452,14 @@ public final class TxnSession {
     }
   }
 
-  /** Who has lost is tried again, perhaps. */
-  private synchronized void note(OpenTransaction transaction, RuntimeException e) {
+  /** Who has lost, and is undone, is tried again, perhaps. */
+  public synchronized void noteLost(OpenTransaction transaction) {
+    lost = transaction.lost();
+  }
+
+  private void note(OpenTransaction transaction, RuntimeException e) {
     if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
-      lost = transaction.lost();
+      noteLost(transaction);
     }
   }
 

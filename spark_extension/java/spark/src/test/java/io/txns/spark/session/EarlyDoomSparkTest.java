@@ -7,6 +7,8 @@ import java.util.List;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A transaction that has lost learns it at its next statement; other tests turn that off. */
 class EarlyDoomSparkTest extends SparkTestBase {
@@ -36,30 +38,27 @@ class EarlyDoomSparkTest extends SparkTestBase {
     session.sql("UPDATE " + table + " SET v = " + value + " WHERE day = " + day);
   }
 
-  @Test
-  void theLosersNextStatementIsTold() throws Exception {
-    for (String statement :
-        List.of(
-            "SELECT * FROM " + second,
-            "INSERT INTO " + second + " VALUES (3, 0)",
-            "MERGE INTO " + second + " t USING (SELECT 1 AS day) s ON t.day = s.day"
-                + " WHEN MATCHED THEN DELETE",
-            "DROP TABLE " + second)) {
-      clashes(1);
-      assertThat(fails("40001", spark, statement)).hasMessageContaining("`db." + table(table));
-      assertThat(state(spark)).isEqualTo("aborted");
-      fails("25P02", spark, statement);
-      fails("25P02", spark, "COMMIT");
-      spark.sql("ROLLBACK");
-    }
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "SELECT * FROM %s",
+        "INSERT INTO %s VALUES (3, 0)",
+        "MERGE INTO %s t USING (SELECT 1 AS day) s ON t.day = s.day WHEN MATCHED THEN DELETE",
+        "DROP TABLE %s"
+      })
+  void theLosersNextStatementIsTold(String text) throws Exception {
+    String statement = text.formatted(second);
+    clashes(1);
+    assertThat((Throwable) fails("40001", spark, statement))
+        .hasMessageContaining("table=`" + table.substring("lake.".length()) + "`");
+    assertThat(state(spark)).isEqualTo("aborted");
+    fails("25P02", spark, statement);
+    fails("25P02", spark, "COMMIT");
+    spark.sql("ROLLBACK");
     assertThat(rows(spark, "SELECT * FROM " + table + " ORDER BY day"))
         .containsExactly("1|7", "2|0");
     assertThat(rows(spark, "SELECT * FROM " + second + " ORDER BY day"))
         .containsExactly("1|0", "2|0");
-  }
-
-  private static String table(String name) {
-    return name.substring(name.lastIndexOf('.') + 1);
   }
 
   /** Be it told by a statement or by COMMIT: it reserves its tables. */
