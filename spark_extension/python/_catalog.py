@@ -57,8 +57,13 @@ def embedded(warehouse: str | None, name: str) -> Catalog:
     database = folder / "catalog.db"
     if not database.exists():
         _make(database, name)
-    uri = f"jdbc:sqlite:file:{quote(str(database))}?{_SQLITE_OPTIONS}"
+    uri = sqlite_uri(database, _SQLITE_OPTIONS)
     return Catalog(_JDBC | _NAMESPACE | {"uri": uri, "warehouse": str(folder)}, SQLITE)
+
+
+def sqlite_uri(database: Path, options: str) -> str:
+    """Return JDBC's URI of a database in a file, with the driver's options."""
+    return f"jdbc:sqlite:file:{quote(str(database))}?{options}"
 
 
 def _make(database: Path, name: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
-from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 import txns
 from tests.pairs import delete_files
 from tests.pairs.programs import program
-from tests.simulation.rows import Compaction
+from txns._verify.compaction import compact
 from txns._verify.model import LOOKS, Program, Row, Rows, State, Step, ran
 from txns._verify.statements import SCHEMA, arrow, carry_out, rows_of
 
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 LEVELS = ("SNAPSHOT", "SERIALIZABLE", "STRICT SERIALIZABLE")
 _SPECS = (None, ("id", BucketTransform(2)), ("day", IdentityTransform()))
@@ -183,27 +180,3 @@ class Pairs:
             compact(table)
             return None
         return carry_out(table, step)
-
-
-def compact(table: Table) -> None:
-    """Write the files of each partition again as one, with the rows that are left."""
-    tasks = list(table.scan().plan_files())
-    parts: dict[Any, list[Any]] = {}
-    for task in tasks:
-        parts.setdefault((task.file.spec_id, repr(task.file.partition)), []).append(task)
-    chosen = [each for each in parts.values() if len(each) > 1 or each[0].delete_files]
-    if not chosen:
-        return
-    with (
-        table.transaction() as changes,
-        Compaction(Operation.OVERWRITE, changes, table.io) as producer,
-    ):
-        for some in chosen:
-            scan = table.scan()
-            rows = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter)
-            for task in some:
-                producer.delete_data_file(task.file)
-            left = rows.to_table(some)
-            made = _dataframe_to_data_files(table.metadata, left, table.io) if left else ()
-            for file in made:
-                producer.append_data_file(file)

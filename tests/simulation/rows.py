@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
 from tests.simulation.where import PART, has_parts, part_of
+from txns._verify.compaction import Compaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,14 +118,6 @@ def held(tasks: Iterable[Any]) -> Rows:
             *(rows_of(each.file_path) for each in task.delete_files)
         )
     )
-
-
-class Compaction(_OverwriteFiles):
-    """A `replace` snapshot: other files, same rows."""
-
-    def _summary(self, snapshot_properties: dict[str, str] | None = None) -> Summary:
-        summary = super()._summary(snapshot_properties or {})
-        return Summary(operation=Operation.REPLACE, **summary.additional_properties)
 
 
 def compact(table: Table, tasks: list[Any], version: int, branch: str = "main") -> None:

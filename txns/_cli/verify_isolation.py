@@ -12,7 +12,8 @@ from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import say
 from txns._log.entry import Isolation
 from txns._verify import page, run
-from txns._verify.session import Plan
+from txns._verify.plan import BOTH, CLIENTS, PYTHON, SPARK, Plan, clients_of
+from txns._verify.spark_driver import check_installed
 from txns._verify.workloads import TABLES
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ _LEVELS = [level.name.replace("_", " ") for level in Isolation]
 @click.command("verify-isolation", cls=TxnsCommand)
 @click.option("--seconds", type=click.IntRange(1), default=30, show_default=True, help="How long.")
 @click.option("--sessions", type=click.IntRange(1), default=4, show_default=True, help="At once.")
+@click.option(
+    "--client",
+    type=click.Choice(CLIENTS),
+    default=PYTHON,
+    show_default=True,
+    help="What sessions are of; of both, every other one is Spark's.",
+)
 @click.option(
     "--level",
     type=click.Choice(_LEVELS, case_sensitive=False),
@@ -45,7 +53,12 @@ _LEVELS = [level.name.replace("_", " ") for level in Isolation]
     show_default=True,
     help="In what two transactions have to meet to clash.",
 )
-@click.option("--kill", is_flag=True, help="Kill sessions at random, and start others.")
+@click.option("--kill", is_flag=True, help="Kill processes at random, and start others.")
+@click.option(
+    "--disturb",
+    is_flag=True,
+    help="Compact tables, expire snapshots, and append past the protocol beside the sessions.",
+)
 @click.option("--seed", type=int, help="Of all that is random; another one each time.")
 @click.option(
     "--out",
@@ -59,38 +72,52 @@ def verify_isolation(
     lake: Lake,
     seconds: int,
     sessions: int,
+    client: str,
     level: str,
     judge_by: str | None,
     conflicts: str,
     kill: bool,  # noqa: FBT001 -- click's flag
+    disturb: bool,  # noqa: FBT001 -- the same
     seed: int | None,
     out: Path,
 ) -> int:
     """
     Prove isolation on your own catalog.
 
-    Sessions of their own processes append to lists, write registers, move money and add up to a
-    limit, in tables of a new namespace, which goes when they end. What each saw is held against
-    the log's order; exit code 1 where it saw what the level forbids. The folder gets a page, the
-    sessions' journals, and list-append.jsonl, which the checkers of Elle's format read.
+    Sessions append to lists, write registers, move money and add up to a limit, in tables of a new
+    namespace, which goes when they end: each in a process of its own, those of Spark in one driver.
+    What each saw is held against the log's order; exit code 1 where it saw what the level forbids.
+    The folder gets a page, the sessions' journals, and list-append.jsonl, which the checkers of
+    Elle's format read. --kill --disturb for hours is a soak.
     """
+    clients = _clients(client, sessions)
     handle = lake.handle
-    plan = _plan(handle, lake, seconds, level, conflicts, seed, out)
+    plan = _plan(handle, lake, seconds, level, conflicts, seed, out, clients)
     say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     handle.parts.log.load_or_create()
     handle.parts.catalog.create_namespace(_namespace(plan))
     try:
         run.make_tables(handle, plan.tables)
-        kills = run.run(plan, sessions, kill=kill)
+        kills = run.run(plan, kill=kill, disturb=disturb)
         verdict = run.judge(handle, plan, kills, judge_by or level)
     finally:
         _clean(handle, plan)
     run.write_elle(plan, verdict)
-    page.write(plan, verdict, sessions)
+    page.write(plan, verdict)
     for each in verdict.anomalies[:_SHOWN]:
         say(f"{each.name}  {each.txn_id}: {each.words}", style="red")
     say(page.line(verdict))
     return exit_codes.VIOLATION if verdict.anomalies else exit_codes.FINE
+
+
+def _clients(client: str, sessions: int) -> tuple[str, ...]:
+    """Give the client of each session, where what they need is there."""
+    clients = clients_of(client, sessions)
+    if client == BOTH and SPARK not in clients:
+        raise click.UsageError("sessions of both are two at least: --sessions 2")
+    if SPARK in clients:
+        check_installed()
+    return clients
 
 
 def _plan(
@@ -101,6 +128,7 @@ def _plan(
     conflicts: str,
     seed: int | None,
     out: Path,
+    clients: tuple[str, ...],
 ) -> Plan:
     catalog = handle.parts.catalog
     run_id = handle.parts.clock.new_uuid().split("-", maxsplit=1)[0]
@@ -116,6 +144,7 @@ def _plan(
         seconds=seconds,
         folder=str(folder),
         seed=int(run_id, 16) if seed is None else seed,
+        clients=clients,
     )
 
 

@@ -1,39 +1,31 @@
-"""A run of sessions against a catalog: tables made, sessions started and killed, all judged."""
+"""A run of sessions against a catalog: its tables made, what was done judged, and written down."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty
-from random import Random  # noqa: TID251 -- of a seed that is told
 from typing import TYPE_CHECKING
 
 from pyiceberg.transforms import IdentityTransform
 
 from txns._log.entry import Isolation, Kind
-from txns._verify import history, session
+from txns._verify import disturbances, history
+from txns._verify.disturbances import STRANGERS_FROM, Beside
 from txns._verify.history import Outcome
+from txns._verify.processes import Processes, workers_of
 from txns._verify.replay import Anomaly, Replay
 from txns._verify.statements import SCHEMA, arrow, rows_of
-from txns._verify.workloads import TABLES, initial
-from txns.errors import InvalidUsage
+from txns._verify.workloads import EVENTS, HERE, MERGED_ON_READ, initial
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
     from txns._handle import Handle
     from txns._verify.history import Deed
-    from txns._verify.model import State
-    from txns._verify.session import Plan, Timing
+    from txns._verify.model import Rows, State
+    from txns._verify.plan import Plan
 
-_KILLS_EVERY_S = (1.0, 6.0)
-"""A session needs some seconds to begin."""
-_ENDS_WITHIN_S = 120
-"""After its time a session ends with its transaction."""
+_MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
 
 
 @dataclass
@@ -44,14 +36,16 @@ class Verdict:
     Attributes:
         deeds: Everything that was tried.
         anomalies: What the level forbids, and was seen.
-        kills: How often a session was killed.
+        kills: How often a process was killed.
         failures: Errors that were no conflicts, by their words.
+        beside: What went on beside the sessions.
     """
 
     deeds: list[Deed]
     anomalies: list[Anomaly]
     kills: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    beside: Beside = field(default_factory=Beside)
 
     def count(self, outcome: Outcome) -> int:
         """Say how many transactions ended so."""
@@ -62,8 +56,9 @@ def make_tables(handle: Handle, names: dict[str, str]) -> None:
     """Make the tables of a run, all but one partitioned by `day`, with what they hold at first."""
     lake = handle.catalog()
     for name, rows in initial().items():
-        table = lake.create_table(names[name], SCHEMA)
-        if name != TABLES[2]:
+        properties = _MERGE_ON_READ if name in MERGED_ON_READ else {}
+        table = lake.create_table(names[name], SCHEMA, properties=properties)
+        if name != HERE:
             with table.update_spec() as update:
                 update.add_field("day", IdentityTransform())
         if rows:
@@ -78,55 +73,9 @@ def drop_tables(handle: Handle, names: dict[str, str]) -> None:
         handle.parts.catalog.purge_table(name)
 
 
-def run(plan: Plan, sessions: int, *, kill: bool) -> int:
-    """Run sessions until their time is over; give how many were killed."""
-    context = multiprocessing.get_context("spawn")
-    lives = dict.fromkeys(range(sessions), 0)
-    timing = session.Timing(context.Queue(), context.Event(), context.Value("q", 0))
-
-    def start(number: int) -> BaseProcess:
-        asked = (plan, timing, number, lives[number])
-        process = context.Process(target=session.run, args=asked)
-        process.start()
-        return process
-
-    def left_s() -> float:
-        return max(timing.until_ms.value / 1000 - time.monotonic(), 0)  # noqa: TID251
-
-    running = {number: start(number) for number in lives}
-    _await(timing, running)
-    timing.until_ms.value = int(1000 * (time.monotonic() + plan.seconds))  # noqa: TID251
-    timing.all_ready.set()
-    rng = Random(plan.seed)  # noqa: S311 -- no secret
-    while kill and left_s():
-        time.sleep(min(rng.uniform(*_KILLS_EVERY_S), left_s()))  # noqa: TID251
-        number = rng.choice([*lives])
-        running[number].kill()
-        running[number].join()
-        lives[number] += 1
-        running[number] = start(number)
-    for process in running.values():
-        process.join(left_s() + _ENDS_WITHIN_S)
-        process.kill()  # harmless when it has ended
-    return sum(lives.values())
-
-
-def _await(timing: Timing, running: dict[int, BaseProcess]) -> None:
-    """Wait until all sessions are ready."""
-    for _ in running:
-        while True:
-            try:
-                timing.ready.get(timeout=1)
-                break
-            except Empty:
-                if not all(each.is_alive() for each in running.values()):
-                    for each in running.values():
-                        each.kill()
-                    raise InvalidUsage(
-                        "42000",
-                        "a session could not open the catalog in a process of its own: it is"
-                        " opened there by its name and properties, what it said is above",
-                    ) from None
+def run(plan: Plan, *, kill: bool, disturb: bool) -> int:
+    """Run all sessions until their time is over; give how often a process was killed."""
+    return Processes(plan, workers_of(plan, disturb=disturb)).run(kill=kill)
 
 
 def judge(handle: Handle, plan: Plan, kills: int, level: str) -> Verdict:
@@ -136,20 +85,31 @@ def judge(handle: Handle, plan: Plan, kills: int, level: str) -> Verdict:
     Args:
         handle: Over the catalog.
         plan: Of the run.
-        kills: How often a session was killed.
+        kills: How often a process was killed.
         level: What is judged by.
     """
-    deeds = history.read(Path(plan.folder))
+    folder = Path(plan.folder)
+    deeds, beside = history.read(folder), disturbances.read(folder)
     failures: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
+    if beside.tried:
+        disturbances.adopt(handle, plan.tables[EVENTS])  # what one that was killed has left
     standing = _standing(handle, min((deed.read_ts for deed in deeds), default=0))
     for deed in deeds:
         if deed.outcome is Outcome.UNKNOWN and deed.why:
             failures[deed.why.split(";", maxsplit=1)[0]] += 1
         anomalies += _settled(deed, standing.get(deed.txn_id))
-    replay = Replay(initial(), deeds)
-    anomalies += replay.anomalies(Isolation.parse(level), state(handle, plan.tables))
-    return Verdict(deeds, anomalies, kills, failures)
+    found = state(handle, plan.tables)
+    found[EVENTS], strangers = _parted(found[EVENTS])
+    anomalies += Replay(initial(), deeds).anomalies(Isolation.parse(level), found)
+    anomalies += [Anomaly("a stranger's rows", "", words) for words in beside.wrong(strangers)]
+    return Verdict(deeds, anomalies, kills, failures, beside)
+
+
+def _parted(rows: Rows) -> tuple[Rows, Rows]:
+    """Give the sessions' rows, and the stranger's."""
+    ours = tuple(row for row in rows if row.id < STRANGERS_FROM)
+    return ours, tuple(row for row in rows if row.id >= STRANGERS_FROM)
 
 
 def _standing(handle: Handle, since_ts: int) -> dict[str, int]:

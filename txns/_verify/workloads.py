@@ -2,7 +2,8 @@
 What sessions do: small programs whose invariants break under each anomaly.
 
 List-append and registers as Elle's (Kingsbury and Alvaro, VLDB 2020), a bank of two tables, which
-shows write skew, and limits on predicates, which show phantoms. Tables are partitioned by `day`.
+shows write skew, and limits on predicates, which show phantoms. Tables are partitioned by `day`;
+engines that can write some of them merge-on-read, the others copy-on-write.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     Fresh = Callable[[], int]
     """Gives a number that nobody else has."""
 
-LISTS, REGISTERS, HERE, THERE, EVENTS = "lists", "registers", "here", "there", "events"
-TABLES = (LISTS, REGISTERS, HERE, THERE, EVENTS)
+LISTS, REGISTERS, MARKED, EVENTS = "lists", "registers", "marked_registers", "events"
+HERE, THERE = "here", "there"
+TABLES = (LISTS, REGISTERS, MARKED, HERE, THERE, EVENTS)
+ACCOUNT_TABLES = (HERE, THERE)
+"""Each account has a row in both, from the beginning to the end."""
+MERGED_ON_READ = (MARKED, THERE)
 DAYS = 4
 """Few, so that sessions meet."""
 ACCOUNTS = range(6)
@@ -33,7 +38,7 @@ _OFTEN, _SELDOM = 0.6, 0.3
 def initial() -> State:
     """Give what the tables hold at first."""
     opened = ordered(Row(account, account % DAYS, _OPENED_WITH) for account in ACCOUNTS)
-    return {LISTS: (), REGISTERS: (), HERE: opened, THERE: opened, EVENTS: ()}
+    return {LISTS: (), REGISTERS: (), MARKED: (), HERE: opened, THERE: opened, EVENTS: ()}
 
 
 def _of(account: int) -> Where:
@@ -52,22 +57,24 @@ def list_append(rng: Random, do: Do, fresh: Fresh) -> None:
 def registers(rng: Random, do: Do, fresh: Fresh) -> None:
     """Read values, and write others over some."""
     for key in rng.sample(range(2 * DAYS), rng.randint(1, 3)):
-        do(Step("read", REGISTERS, _of(key)))
+        table = rng.choice((REGISTERS, MARKED))
+        do(Step("read", table, _of(key)))
         if rng.random() < _OFTEN:
             new = Row(key, key % DAYS, fresh())
-            do(Step("overwrite", REGISTERS, _of(key), (new,)))
+            do(Step("overwrite", table, _of(key), (new,)))
 
 
 def merge(rng: Random, do: Do, fresh: Fresh) -> None:
     """Insert or update rows by their keys, as a MERGE does."""
     keys = rng.sample(range(2 * DAYS), rng.randint(1, 2))
-    do(Step("upsert", REGISTERS, rows=ordered(Row(key, key % DAYS, fresh()) for key in keys)))
+    rows = ordered(Row(key, key % DAYS, fresh()) for key in keys)
+    do(Step("upsert", rng.choice((REGISTERS, MARKED)), rows=rows))
 
 
 def transfer(rng: Random, do: Do, fresh: Fresh) -> None:
     """Move money from one table to the other: the sum of all stays."""
     del fresh
-    tables = [HERE, THERE]
+    tables = [*ACCOUNT_TABLES]
     rng.shuffle(tables)
     amount = rng.randint(1, 30)
     for table, sign in zip(tables, (-1, 1), strict=True):
@@ -81,17 +88,17 @@ def withdraw(rng: Random, do: Do, fresh: Fresh) -> None:
     """Take from one of two accounts where both together have enough: the shape of write skew."""
     del fresh
     account, amount = rng.choice(ACCOUNTS), rng.randint(1, 30)
-    both = {table: do(Step("read", table, _of(account)))[0] for table in (HERE, THERE)}
+    both = {table: do(Step("read", table, _of(account)))[0] for table in ACCOUNT_TABLES}
     if sum(row.amount for row in both.values()) < amount:
         return
-    table = rng.choice([HERE, THERE])
+    table = rng.choice(ACCOUNT_TABLES)
     changed = both[table]._replace(amount=both[table].amount - amount)
     do(Step("overwrite", table, _of(account), (changed,)))
 
 
 def audit(rng: Random, do: Do, fresh: Fresh) -> None:
     """Read all accounts of both tables, and write down what they come to, now and then."""
-    total = sum(row.amount for table in (HERE, THERE) for row in do(Step("read", table)))
+    total = sum(row.amount for table in ACCOUNT_TABLES for row in do(Step("read", table)))
     if rng.random() < _SELDOM:
         day = rng.randrange(DAYS)
         do(Step("append", EVENTS, rows=(Row(fresh(), day, total % _LIMIT),)))

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
-from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
 from tests.txns.wrapped import Wrapped
 from txns._admin.purge import Purger
 from txns._admin.purged_files import PurgedFiles
 from txns._cli import main
 from txns._table import mark, purge_claim
+from txns._verify.compaction import Compaction
 from txns.errors import Conflict, ForeignWrite, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:

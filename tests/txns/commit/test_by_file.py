@@ -15,11 +15,11 @@ from pyiceberg.types import LongType
 
 import txns
 from tests.pairs import delete_files
-from tests.pairs.pair import compact
 from tests.pairs.run import Tally, run
 from tests.txns.lake import rows
 from txns._admin.invariants import check_all
 from txns._stage.staged_table import StagedTable
+from txns._verify.compaction import compact
 from txns._verify.statements import SCHEMA
 
 if TYPE_CHECKING:

@@ -1,13 +1,23 @@
-"""`txns verify-isolation` on a catalog: sessions of their own processes, judged and cleaned up."""
+"""`txns verify-isolation` on a catalog: sessions of their own processes, judged and cleaned up.
+
+Those of Spark are in integration_tests/both/test_verify_isolation.py.
+"""
 
 from __future__ import annotations
 
 import json
+from importlib import util
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from txns._cli import main
+from txns._verify import disturbances
+from txns._verify.disturbances import STRANGERS_FROM
+from txns._verify.model import Row
+from txns._verify.plan import clients_of
+from txns.errors import InvalidUsage
 
 
 def _verify(lake, *options):
@@ -34,6 +44,72 @@ def test_a_run_finds_nothing_and_leaves_nothing(lake, kill):
     assert {"invoke", "ok"} <= {line["type"] for line in lines}
     assert [("shop",), ("txns",)] == sorted(lake.catalog.list_namespaces())
     assert "stay" not in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("handle")
+def test_what_goes_on_beside_the_sessions(lake):
+    """Compaction, expiry and a stranger, all of them killed as well: it is told how often."""
+    options = ("--seconds", "30", "--sessions", "3", "--seed", "5", "--kill", "--disturb")
+    done = _verify(lake, *options)
+    assert not done.return_value, done.output
+    assert "stay" not in done.output
+    (folder,) = (lake.folder / "told").iterdir()
+    page = (folder / "page.md").read_text()
+    for word in ("compacted", "expired", "adopted"):
+        assert f" times: {word}\n" in page, page
+
+
+def test_the_rows_of_a_stranger_are_there_once(tmp_path):
+    """Each that it was told of is; one whose append was cut off may be."""
+    first, second, third = (STRANGERS_FROM + number for number in range(3))
+    lines = [
+        {"deed": "appends", "row": first},
+        {"deed": "adopted", "row": first},
+        {"deed": "appends", "row": second},
+        {"deed": "failed", "why": "ForeignWrite: once; again"},
+        {"deed": "expired", "snapshots": 2},
+    ]
+    told = "\n".join(map(json.dumps, lines)) + '\n{"deed": "app'
+    (tmp_path / disturbances.journal_name("stranger", 3)).write_text(told)
+    beside = disturbances.read(tmp_path)
+    assert 1 == beside.deeds["failed: ForeignWrite: once"]
+    assert 2 == beside.deeds["snapshots that expiry has taken"]
+
+    def wrong(*ids):
+        return [*beside.wrong(tuple(Row(each, 4, 0) for each in ids))]
+
+    assert [] == wrong(first)
+    assert [] == wrong(first, second)
+    assert [f"of a stranger's rows lost [{first}], more []"] == wrong(second)
+    assert [f"of a stranger's rows lost [], more [{first}]"] == wrong(first, first)
+    assert [f"of a stranger's rows lost [], more [{third}]"] == wrong(first, third)
+
+
+def test_of_both_clients_every_other_session_is_sparks():
+    assert ("python", "spark", "python") == clients_of("both", 3)
+    assert ("spark", "spark") == clients_of("spark", 2)
+
+
+@pytest.mark.usefixtures("handle")
+def test_both_are_two_sessions_at_least(lake):
+    done = _verify(lake, "--client", "both", "--sessions", "1")
+    assert isinstance(done.exception, click.UsageError)
+    assert not (lake.folder / "told").exists()
+
+
+@pytest.mark.usefixtures("handle")
+def test_where_there_is_no_spark_it_is_told_what_to_install(lake, monkeypatch):
+    """Before anything is made."""
+    real = util.find_spec
+    monkeypatch.setattr(
+        "txns._verify.spark_driver.find_spec",
+        lambda name: None if name == "pyspark" else real(name),
+    )
+    done = _verify(lake, "--client", "spark")
+    assert isinstance(done.exception, InvalidUsage)
+    assert "need pyspark: `pip install '.[spark]'`" in str(done.exception)
+    assert [("shop",), ("txns",)] == sorted(lake.catalog.list_namespaces())
 
 
 @pytest.mark.slow

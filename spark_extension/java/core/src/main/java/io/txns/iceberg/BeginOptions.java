@@ -9,13 +9,21 @@ package io.txns.iceberg;
  * @param asOf an explicit {@code read_ts} in ms, or null for the upper
  * @param basis a {@code commit_ts} in ms that it must at least have seen, or null
  * @param basisTimeoutMs how long to wait for the basis, in ms
+ * @param toldEarly whether loading a table may tell it that it has lost (40001); else its commit
+ *     does
  */
 public record BeginOptions(
-    String id, boolean readOnly, Isolation isolation, Long asOf, Long basis, long basisTimeoutMs) {
+    String id,
+    boolean readOnly,
+    Isolation isolation,
+    Long asOf,
+    Long basis,
+    long basisTimeoutMs,
+    boolean toldEarly) {
   private static final long DEFAULT_BASIS_TIMEOUT_MS = 30_000;
 
   public static BeginOptions defaults() {
-    return new BeginOptions(null, false, null, null, null, DEFAULT_BASIS_TIMEOUT_MS);
+    return new BeginOptions(null, false, null, null, null, DEFAULT_BASIS_TIMEOUT_MS, false);
   }
 
   /**
@@ -28,22 +36,26 @@ public record BeginOptions(
       throw TxnException.invalidUsage(
           "42602", "a transaction id has 1 to 255 printable characters, not only blanks");
     }
-    return new BeginOptions(newId, readOnly, isolation, asOf, basis, basisTimeoutMs);
+    return new BeginOptions(newId, readOnly, isolation, asOf, basis, basisTimeoutMs, toldEarly);
   }
 
   public BeginOptions withReadOnly(boolean newReadOnly) {
-    return new BeginOptions(id, newReadOnly, isolation, asOf, basis, basisTimeoutMs);
+    return new BeginOptions(id, newReadOnly, isolation, asOf, basis, basisTimeoutMs, toldEarly);
   }
 
   public BeginOptions withIsolation(Isolation newIsolation) {
-    return new BeginOptions(id, readOnly, newIsolation, asOf, basis, basisTimeoutMs);
+    return new BeginOptions(id, readOnly, newIsolation, asOf, basis, basisTimeoutMs, toldEarly);
   }
 
   public BeginOptions withAsOf(long newAsOf) {
-    return new BeginOptions(id, readOnly, isolation, newAsOf, basis, basisTimeoutMs);
+    return new BeginOptions(id, readOnly, isolation, newAsOf, basis, basisTimeoutMs, toldEarly);
   }
 
   public BeginOptions withBasis(long newBasis, long timeoutMs) {
-    return new BeginOptions(id, readOnly, isolation, asOf, newBasis, timeoutMs);
+    return new BeginOptions(id, readOnly, isolation, asOf, newBasis, timeoutMs, toldEarly);
+  }
+
+  public BeginOptions withToldEarly(boolean newToldEarly) {
+    return new BeginOptions(id, readOnly, isolation, asOf, basis, basisTimeoutMs, newToldEarly);
   }
 }

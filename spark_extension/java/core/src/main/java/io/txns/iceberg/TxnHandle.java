@@ -169,6 +169,7 @@ public final class TxnHandle implements Closeable {
 
   private Transaction begun(BeginOptions options, String id) {
     Head head = log().loadIfEver();
+    services.loop().hear(head);
     warnOfLaxer(head);
     if (options.basis() != null) {
       head = await(options.basis(), options.basisTimeoutMs());
@@ -185,7 +186,16 @@ public final class TxnHandle implements Closeable {
     boolean fresh = options.id() == null;
     long nowMs = clock().nowMs();
     boolean byFile = config().conflicts() == TxnConfig.Conflicts.FILE;
-    Begun begun = new Begun(id, fresh, isolation(options), byFile, options.readOnly(), true, nowMs);
+    Begun begun =
+        new Begun(
+            id,
+            fresh,
+            isolation(options),
+            byFile,
+            options.readOnly(),
+            true,
+            options.toldEarly(),
+            nowMs);
     Transaction transaction = transaction(head, readTs, begun);
     if (!fresh) {
       long sinceTs = config().idsSinceTs(head.state().settings(), head.upper(), nowMs);
@@ -219,6 +229,7 @@ public final class TxnHandle implements Closeable {
         services.checks(),
         services.loop(),
         services.committer(),
+        clock(),
         head,
         readTs,
         begun);
@@ -265,7 +276,7 @@ public final class TxnHandle implements Closeable {
     Isolation isolation =
         validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
     Begun begun =
-        new Begun(clock().newTxnId(), true, isolation, false, false, false, clock().nowMs());
+        new Begun(clock().newTxnId(), true, isolation, false, false, false, false, clock().nowMs());
     return transaction(head, readTs, begun);
   }
 

@@ -11,6 +11,7 @@ import io.txns.iceberg.Isolation;
  * @param byFile whether only what meets in files clashes, and not all of one table
  * @param readOnly whether writes are refused
  * @param explicit whether its user has begun it; otherwise it stands for one statement
+ * @param toldEarly whether loading a table may tell it that it has lost
  * @param bornMs when, in ms of the wall clock
  */
 public record Begun(
@@ -20,4 +21,5 @@ public record Begun(
     boolean byFile,
     boolean readOnly,
     boolean explicit,
+    boolean toldEarly,
     long bornMs) {}

@@ -10,6 +10,7 @@ import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteSet;
@@ -46,21 +47,31 @@ final class CommitAttempts {
   /** Commit what is staged; see {@link Committer#commit}. */
   Committed commit(
       Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment, Turn turn) {
-    return committer.commit(
-        new CommitRequest(
-            EntryKind.COMMIT,
-            key(),
-            writeSet.readTs(),
-            begun.bornMs(),
-            isolation,
-            comment,
-            writeSet.reads(),
-            begun.byFile(),
-            changes,
-            Map.of(),
-            leftovers,
-            CommitRequest.ALLOWED,
-            turn));
+    return committer.commit(request(changes, isolation, comment, turn));
+  }
+
+  /** Look whether what is staged can still be committed; see {@link Committer#checkStanding}. */
+  void checkStanding(Map<TableIdentifier, StagedTable> changes, Isolation isolation, Head head) {
+    CommitRequest request = request(changes, isolation, "", Turn.first(writeSet.readTs()));
+    committer.checkStanding(request, head);
+  }
+
+  private CommitRequest request(
+      Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment, Turn turn) {
+    return new CommitRequest(
+        EntryKind.COMMIT,
+        key(),
+        writeSet.readTs(),
+        begun.bornMs(),
+        isolation,
+        comment,
+        writeSet.reads(),
+        begun.byFile(),
+        changes,
+        Map.of(),
+        leftovers,
+        CommitRequest.ALLOWED,
+        turn);
   }
 
   private CommitGroup.Key key() {

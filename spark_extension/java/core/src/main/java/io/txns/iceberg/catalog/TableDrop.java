@@ -61,6 +61,7 @@ public record TableDrop(Services services, Supplier<Transaction> transaction) {
           "DROP TABLE ... PURGE deletes files at once: drop without PURGE inside a transaction");
     }
     running.checkWritable();
+    running.beforeWrite();
     if (running.writeSet().creates(table)) {
       running.writeSet().unstageCreate(table);
       return true;

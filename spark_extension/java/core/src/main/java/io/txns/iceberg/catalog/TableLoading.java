@@ -89,6 +89,7 @@ public record TableLoading(
     boolean explicit = running != null && running.explicit();
     if (explicit) {
       running.checkWritable();
+      running.beforeWrite();
     }
     if (services.config().get().register() == TxnConfig.Register.ALL) {
       registerUnlessOff(identifier);
@@ -179,6 +180,7 @@ public record TableLoading(
     if (running == null) {
       return loadOutside(identifier);
     }
+    running.beforeRead();
     WriteSet writeSet = running.writeSet();
     return writeSet.creates(identifier) ? null : undropped(writeSet, identifier);
   }

@@ -5,6 +5,7 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TableNames;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.commit.CommitLoop;
@@ -49,12 +50,14 @@ public final class Transaction {
   private final Begun begun;
   private final WriteSet writeSet;
   private final CommitAttempts attempts;
+  private final Optional<EarlyDoom> doom;
   private volatile Isolation isolation;
   private volatile State state = State.ACTIVE;
   private volatile Committed committed;
   private volatile String comment = "";
   private volatile Turn turn;
   private volatile List<String> lostAt = List.of();
+  private volatile boolean doomed;
 
   /**
    * @param head loaded when it was begun
@@ -66,6 +69,7 @@ public final class Transaction {
       WriteChecks checks,
       CommitLoop loop,
       Committer committer,
+      TxnClock clock,
       Head head,
       long readTs,
       Begun begun) {
@@ -76,6 +80,7 @@ public final class Transaction {
         new WriteSet(tables, log, checks, head, readTs, begun.explicit(), this::checkWritable);
     this.attempts =
         new CommitAttempts(committer, loop, new Leftovers(log, writeSet.writes()), begun, writeSet);
+    this.doom = begun.toldEarly() ? Optional.of(new EarlyDoom(log, loop, clock)) : Optional.empty();
   }
 
   /** A transaction whose id has committed already: its statements are to be skipped. */
@@ -236,6 +241,7 @@ public final class Transaction {
       attempts.checkNoneMayLand();
       LogFields.of(id()).in(Phase.STAGE).during(() -> writeSet.backTo(name));
       state = State.ACTIVE;
+      doomed = false; // by what it has undone, perhaps
     }
   }
 
@@ -249,6 +255,63 @@ public final class Transaction {
       checkActive();
       attempts.checkNoneMayLand();
       staged().release(name);
+    }
+  }
+
+  /** Whether it was told before its commit that it has lost; it is for its user to undo it. */
+  public boolean isDoomed() {
+    return doomed;
+  }
+
+  /** It had lost before what a savepoint has undone. */
+  public void doom() {
+    doomed = true;
+  }
+
+  /**
+   * A table is about to be read: who has only read cannot have lost.
+   *
+   * @throws TxnException 40001: it has lost, where it wants to be told early
+   */
+  void beforeRead() {
+    if (isToLook()) {
+      synchronized (writeSet) {
+        if (isToLook() && !staged().changed().isEmpty()) {
+          look();
+        }
+      }
+    }
+  }
+
+  /**
+   * A table is about to be written.
+   *
+   * @throws TxnException 40001: it has lost, where it wants to be told early
+   */
+  void beforeWrite() {
+    if (isToLook()) {
+      synchronized (writeSet) {
+        if (isToLook()) {
+          look();
+        }
+      }
+    }
+  }
+
+  private boolean isToLook() {
+    return doom.isPresent()
+        && doom.get().isDue()
+        && state == State.ACTIVE
+        && !readOnly()
+        && !attempts.mayLand();
+  }
+
+  private void look() {
+    try {
+      doom.get().look(head -> attempts.checkStanding(staged().changed(), isolation, head));
+    } catch (TxnException lost) {
+      doomed = true;
+      throw lost;
     }
   }
 

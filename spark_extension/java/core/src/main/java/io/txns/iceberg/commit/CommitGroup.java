@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -37,6 +38,8 @@ public class CommitGroup {
 
   private final HeadBounds.Tries tries = new HeadBounds.Tries();
 
+  private final AtomicReference<Head> heard = new AtomicReference<>();
+
   private Turns turns;
   private boolean led;
 
@@ -45,6 +48,22 @@ public class CommitGroup {
   /** What its members know of each other's tries to make the head small. */
   HeadBounds.Tries tries() {
     return tries;
+  }
+
+  /** A handle has seen a head, which the others may need to know. */
+  void hear(Head head) {
+    heard.accumulateAndGet(
+        head.withoutRows(), (known, seen) -> known == null || isLater(seen, known) ? seen : known);
+  }
+
+  /** A log that was recovered counts its versions anew. */
+  private static boolean isLater(Head seen, Head known) {
+    return !seen.logId().equals(known.logId()) || seen.isNewer(known);
+  }
+
+  /** The newest head that any of its handles has told of; null before the first. */
+  Head heard() {
+    return heard.get();
   }
 
   /** What its members have seen of reservations; {@code clock} is that of them all. */

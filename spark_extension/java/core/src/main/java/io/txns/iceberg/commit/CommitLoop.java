@@ -131,12 +131,31 @@ public final class CommitLoop {
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
+    members.hear(landed.holder());
     return landed.entry();
   }
 
   /** What this process has seen of reservations. */
   Turns turns() {
     return group().turns(clock);
+  }
+
+  /** Tell the other handles of this process of a head. */
+  public void hear(Head head) {
+    if (head.exists()) {
+      group().hear(head);
+    }
+  }
+
+  /** The newest head that handles of this process have told of, as far as this log takes it. */
+  public Head heard() {
+    Head newest = log.newest();
+    Head heard = newest.exists() ? group().heard() : null;
+    if (heard == null) {
+      return newest;
+    }
+    log.saw(heard);
+    return log.newest();
   }
 
   private CommitGroup group() {

@@ -107,6 +107,19 @@ public final class Committer {
     return LogFields.of(request.key().txnId()).during(() -> committed(request));
   }
 
+  /**
+   * Look whether a transaction can still commit on top of a head, as far as its statements have
+   * said what they read.
+   *
+   * @throws TxnException 40001: it never will
+   * @throws RuntimeException of the catalog or the storage: nobody knows
+   */
+  public void checkStanding(CommitRequest request, Head head) {
+    if (head.exists() && head.upper() > request.readTs()) {
+      validation.newer(request, head, change -> !request.reads().isUnsaid(change));
+    }
+  }
+
   private Committed committed(CommitRequest request) {
     if (request.kind() != EntryKind.COMMIT) {
       return finish(append(request), request);

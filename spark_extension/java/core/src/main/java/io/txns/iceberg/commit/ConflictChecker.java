@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -58,14 +59,15 @@ final class ConflictChecker {
    * Check against everything that committed since.
    *
    * @param newer entries above {@code read_ts}, ascending
+   * @param which of their changes; the others are left to a later check
    * @throws TxnException 40001 naming the table, the other transaction and the least {@code
    *     read_ts} that would not clash
    */
-  void validate(List<Entry> newer) {
+  void validate(List<Entry> newer, Predicate<Change> which) {
     long leastTs = newer.isEmpty() ? 0 : newer.get(newer.size() - 1).commitTs();
     for (Entry entry : newer) {
       for (Change change : entry.changes()) {
-        String reason = clash(entry, change);
+        String reason = which.test(change) ? clash(entry, change) : null;
         if (reason != null) {
           throw TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, reason);
         }

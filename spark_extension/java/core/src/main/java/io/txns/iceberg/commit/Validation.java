@@ -39,6 +39,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
@@ -116,15 +117,7 @@ final class Validation {
   private Map<TableIdentifier, StagedTable> validated(
       CommitRequest request, Head head, Leftovers leftovers) {
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
-    List<Entry> newer = timeline.above(head.state(), request.readTs());
-    Optional<FileConflicts> files =
-        request.byFile()
-            ? Optional.of(
-                new FileConflicts(
-                    request.reads(), ids(newer), table -> standing(table, head), head::atWork))
-            : Optional.empty();
-    new ConflictChecker(request.key().txnId(), request.isolation(), request.reads(), writes, files)
-        .validate(newer);
+    List<Entry> newer = newer(request, head, change -> true);
     Map<TableIdentifier, Map<String, Winner>> moved = new LinkedHashMap<>();
     newer.forEach(
         entry ->
@@ -148,6 +141,26 @@ final class Validation {
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  /**
+   * The entries above what a transaction has read: none of them clashes with it.
+   *
+   * @param which of their changes it is held against
+   * @throws TxnException 40001: one does
+   */
+  List<Entry> newer(CommitRequest request, Head head, Predicate<Change> which) {
+    List<Entry> newer = timeline.above(head.state(), request.readTs());
+    Optional<FileConflicts> files =
+        request.byFile()
+            ? Optional.of(
+                new FileConflicts(
+                    request.reads(), ids(newer), table -> standing(table, head), head::atWork))
+            : Optional.empty();
+    new ConflictChecker(
+            request.key().txnId(), request.isolation(), request.reads(), request.writes(), files)
+        .validate(newer, which);
+    return newer;
   }
 
   private static Set<String> ids(List<Entry> entries) {

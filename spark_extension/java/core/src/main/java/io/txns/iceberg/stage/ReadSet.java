@@ -219,6 +219,13 @@ public final class ReadSet {
     return rows.stream().anyMatch(Rows::areAll) ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
+  /** Whether somebody has yet to say by which rows the table of a change is read. */
+  public synchronized boolean isUnsaid(Change change) {
+    return knownAs(change).stream()
+        .map(tables::get)
+        .anyMatch(rows -> rows != null && !rows.unsaid().isEmpty());
+  }
+
   /**
    * The uuids of the tables whose rows were read.
    *

@@ -184,7 +184,7 @@ final class TxnStatementRunner {
     }
   }
 
-  private static StatusRow rolledBack(OpenTransaction transaction) {
+  private StatusRow rolledBack(OpenTransaction transaction) {
     if (transaction.alreadyCommitted().isPresent()) {
       transaction.giveUp();
       return transaction.row();
@@ -195,7 +195,11 @@ final class TxnStatementRunner {
     }
     StatusRow row = StatusRow.of("rolled back", transaction.transaction());
     transaction.transaction().rollback();
-    transaction.catalog().handle().giveUp(transaction.transaction());
+    if (transaction.isDoomed()) {
+      state.noteLost(transaction);
+    } else {
+      transaction.catalog().handle().giveUp(transaction.transaction());
+    }
     return row;
   }
 

@@ -26,6 +26,7 @@ public final class OpenTransaction {
   private long boundMs;
   private boolean used;
   private boolean atomic;
+  private boolean ofScript;
 
   // What was said before there was a catalog.
   private final List<String> savepoints = new ArrayList<>();
@@ -157,6 +158,7 @@ public final class OpenTransaction {
   /** A script runs in it that ends it: failed statements of the script may have handlers there. */
   public void markAtomic() {
     atomic = true;
+    ofScript = true;
   }
 
   public void endAtomic() {
@@ -167,12 +169,19 @@ public final class OpenTransaction {
     return atomic;
   }
 
+  /** Whether a statement was told that the transaction has lost. */
+  public boolean isDoomed() {
+    return isBound() && transaction.isDoomed();
+  }
+
   boolean isAborted() {
     return expired != null || isAbortedByFailure();
   }
 
   private boolean isAbortedByFailure() {
-    return isBound() ? transaction.state() == Transaction.State.ABORTED : aborted;
+    // A script that handles the error goes on, and loses at its end; then it runs again.
+    boolean lost = isDoomed() && !ofScript;
+    return lost || (isBound() ? transaction.state() == Transaction.State.ABORTED : aborted);
   }
 
   /** The outcome of an earlier transaction with the id of this one: nothing is to be done again. */
@@ -206,6 +215,16 @@ public final class OpenTransaction {
     } else {
       savepoints.subList(lastSavepoint(name) + 1, savepoints.size()).clear();
       aborted = false;
+    }
+  }
+
+  /** Undoes a failed statement alone: what had lost before it has lost. */
+  void undo(String savepoint) {
+    boolean lost = isDoomed();
+    rollbackTo(savepoint);
+    release(savepoint);
+    if (lost) {
+      transaction.doom();
     }
   }
 

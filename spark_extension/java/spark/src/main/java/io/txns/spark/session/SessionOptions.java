@@ -24,12 +24,18 @@ final class SessionOptions {
           "spark.sql.txns.register");
 
   private static final String ABORT_ON_ERROR = "spark.sql.txns.abort-on-error";
+  private static final String EARLY_DOOM = "spark.sql.txns.early-doom";
 
   private SessionOptions() {}
 
   /** Whether a failed statement aborts the explicit transaction; whoever misspells it is safe. */
   static boolean abortsOnError(SQLConf conf) {
     return !"false".equalsIgnoreCase(conf.getConfString(ABORT_ON_ERROR, "true").trim());
+  }
+
+  /** Whether a statement of a transaction that has lost says so, and not its COMMIT alone. */
+  static boolean tellsEarly(SQLConf conf) {
+    return !"false".equalsIgnoreCase(conf.getConfString(EARLY_DOOM, "true").trim());
   }
 
   /** What the session has set, under the names of the catalog's options. */

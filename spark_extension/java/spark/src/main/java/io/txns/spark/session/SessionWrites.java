@@ -101,8 +101,7 @@ public record SessionWrites(TxnSession state) {
             if (abortOnError) {
               transaction.abort();
             } else {
-              transaction.rollbackTo(SAVEPOINT);
-              transaction.release(SAVEPOINT);
+              transaction.undo(SAVEPOINT);
             }
           });
     } catch (RuntimeException e) {

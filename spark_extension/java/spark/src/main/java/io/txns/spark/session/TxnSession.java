@@ -1,5 +1,6 @@
 package io.txns.spark.session;
 
+import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
@@ -191,7 +192,7 @@ public final class TxnSession {
     refuseToBegin();
     OpenTransaction begun = new OpenTransaction(wanted(modes), isStream(), before);
     if (catalog != null) {
-      begun.bind(catalog, begun.modes().options());
+      begun.bind(catalog, beginning(begun.modes()));
     }
     next = TxnModes.NONE;
     setOpen(begun);
@@ -207,6 +208,13 @@ public final class TxnSession {
 
   private TxnModes wanted(TxnModes modes) {
     return modes.orElse(next).orElse(defaults);
+  }
+
+  /** How a transaction of this session begins. */
+  private BeginOptions beginning(TxnModes modes) {
+    SparkSession found = session.get();
+    boolean early = found != null && SessionOptions.tellsEarly(found.sessionState().conf());
+    return modes.options().withToldEarly(early);
   }
 
   /** The try before what begins with {@code modes}; null for none, and then it is given up. */
@@ -266,7 +274,7 @@ public final class TxnSession {
               + " ISOLATION LEVEL SERIALIZABLE; put the modes after BEGIN");
     }
     TxnModes changed = modes.orElse(open.modes());
-    open.changeModes(changed, open.isBound() ? changed.options() : null);
+    open.changeModes(changed, open.isBound() ? beginning(changed) : null);
   }
 
   public synchronized void setDefaults(TxnModes modes) {
@@ -289,7 +297,7 @@ public final class TxnSession {
       return write != null && write.catalog() == catalog ? write.transaction() : null;
     }
     if (!open.isBound()) {
-      open.bind(catalog, open.modes().options());
+      open.bind(catalog, beginning(open.modes()));
     }
     return open.catalog() == catalog && open.alreadyCommitted().isEmpty()
         ? open.transaction()
@@ -468,10 +476,15 @@ public final class TxnSession {
     }
   }
 
-  /** Who has lost is tried again, perhaps; what ends otherwise needs its turn no more. */
+  /** Who has lost, and is undone, is tried again, perhaps. */
+  public synchronized void noteLost(OpenTransaction transaction) {
+    lost = transaction.lost();
+  }
+
+  /** What ends otherwise needs its turn no more. */
   private synchronized void note(OpenTransaction transaction, RuntimeException e) {
     if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
-      lost = transaction.lost();
+      noteLost(transaction);
     } else if (open != transaction) {
       transaction.giveUp();
     }

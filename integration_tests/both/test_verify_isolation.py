@@ -1,0 +1,83 @@
+"""`txns verify-isolation` with sessions of Spark, alone and beside those of Python."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from integration_tests.shared_lake import make_lake
+from txns._cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+    from pyspark.sql import SparkSession
+
+LEAST = 24
+"""So many transactions commit at least, also where a slow machine is shared."""
+
+
+@pytest.fixture
+def folder(new_session: Callable[[], SparkSession], tmp_path: Path) -> Path:
+    """The folder of a lake of its own."""
+    return make_lake(new_session, tmp_path / "lake").folder
+
+
+def _verify(folder: Path, *options: str) -> Result:
+    where = ["--uri", f"sqlite:///{folder}/catalog.db?timeout=30", "--catalog", "lake"]
+    out = ["--warehouse", str(folder), "verify-isolation", "--out", str(folder / "told")]
+    return CliRunner().invoke(main, [*where, *out, *options], standalone_mode=False)
+
+
+def _page(folder: Path) -> str:
+    (told,) = (folder / "told").iterdir()
+    return (told / "page.md").read_text()
+
+
+def _row(page: str, *cells: str) -> list[int]:
+    (line,) = (each for each in page.splitlines() if each.startswith(f"| {' | '.join(cells)} |"))
+    return [int(cell) for cell in line.split("|")[1 + len(cells) : -1]]
+
+
+@pytest.mark.timeout(600)
+def test_both_clients_in_one_run(folder):
+    """Python and Spark write the same tables at once: no anomaly, and nothing is left."""
+    done = _verify(folder, "--client", "both", "--sessions", "4", "--seconds", "60", "--seed", "1")
+    assert not done.return_value, done.output
+    assert "anomalies=0" in done.output
+    assert "stay" not in done.output
+    page = _page(folder)
+    by_client = _row(page, "committed")
+    assert sum(by_client) >= LEAST, page
+    assert all(by_client), page
+    assert "| Python | Spark |" in page
+    (told,) = (folder / "told").iterdir()
+    lines = [json.loads(line) for line in (told / "list-append.jsonl").read_text().splitlines()]
+    assert {"invoke", "ok"} <= {line["type"] for line in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_snapshot_allows_is_found_in_spark(folder):
+    """With reads unprotected, judged by a level that protects them."""
+    options = ("--client", "spark", "--level", "snapshot", "--judge-by", "serializable")
+    done = _verify(folder, *options, "--sessions", "4", "--seconds", "90", "--seed", "2")
+    assert 1 == done.return_value, done.output
+    assert "write skew or phantom" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_drivers_are_killed(folder):
+    """With all that goes on beside them: others finish what is left, and nothing is lost."""
+    options = ("--client", "both", "--sessions", "4", "--kill", "--disturb")
+    done = _verify(folder, *options, "--seconds", "120", "--seed", "3")
+    assert not done.return_value, done.output
+    assert "stay" not in done.output
+    (told,) = (folder / "told").iterdir()
+    assert len([*told.glob("spark-*.log")]) > 1, done.output

@@ -1,0 +1,79 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Head;
+import java.util.function.Consumer;
+
+/**
+ * Early doom: a transaction that has lost learns it at its next statement, not at its commit. What
+ * it still has to do may take hours. Safety does not depend on it: the commit validates again.
+ *
+ * <p>What this process has heard of the log is known without a question. The catalog is asked
+ * seldom: most transactions are over before, and each of their statements would be a question more.
+ */
+final class EarlyDoom {
+  /** What a transaction does in less is not worth a look, in ms. */
+  static final long PAUSE_MS = 100;
+
+  /** For so long, in ms, it is enough to know what the process has heard of the log. */
+  static final long HEARD_MS = 30_000;
+
+  /** One part in so many of a transaction's time is spent on looks, at most. */
+  private static final long SHARE = 10;
+
+  private static final TxnLogger LOG = TxnLogger.of(EarlyDoom.class);
+
+  private final CommitLog log;
+  private final CommitLoop loop;
+  private final TxnClock clock;
+  private volatile long dueMs;
+  private long askedMs;
+
+  /** Begin with a transaction, whose head has just been loaded. */
+  EarlyDoom(CommitLog log, CommitLoop loop, TxnClock clock) {
+    this.log = log;
+    this.loop = loop;
+    this.clock = clock;
+    this.askedMs = clock.elapsedMs();
+    this.dueMs = askedMs + PAUSE_MS;
+  }
+
+  boolean isDue() {
+    return clock.elapsedMs() >= dueMs;
+  }
+
+  /**
+   * Look whether a transaction can still commit; the caller holds its lock.
+   *
+   * @param check throws 40001 where it cannot on top of a head
+   * @throws TxnException 40001: it has lost, run it again from its beginning
+   */
+  void look(Consumer<Head> check) {
+    long beganMs = clock.elapsedMs();
+    try {
+      check.accept(head(beganMs));
+    } catch (RuntimeException e) {
+      if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
+        throw e;
+      }
+      LOG.debug("whether the transaction has lost is not known, its commit will say it", e);
+    }
+    long endedMs = clock.elapsedMs();
+    dueMs = endedMs + Math.max(PAUSE_MS, SHARE * (endedMs - beganMs));
+  }
+
+  private Head head(long nowMs) {
+    if (nowMs - askedMs < HEARD_MS) {
+      return loop.heard();
+    }
+    askedMs = nowMs;
+    Head head = log.loadIfExists();
+    loop.hear(head);
+    return head;
+  }
+}

@@ -1,0 +1,250 @@
+package io.txns.iceberg.catalog;
+
+import static io.txns.iceberg.Days.day;
+import static io.txns.iceberg.Days.file;
+import static io.txns.iceberg.Days.files;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Days;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.MovedClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.io.CloseableIterable;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A transaction that has lost learns it at its next statement (docs/isolation.md). */
+@Timeout(60)
+class EarlyDoomTest {
+  private static final String READ = "shop.read";
+  private static final String WRITTEN = "shop.written";
+  private static final String THIRD = "shop.third";
+
+  @TempDir Path folder;
+  private final MovedClock clock = new MovedClock();
+  private Lake lake;
+  private TxnHandle handle;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, clock);
+    for (String name : new String[] {READ, WRITTEN}) {
+      Days.create(lake, name, Map.of("format-version", "2"));
+      handle.register(id(name));
+    }
+    lake.create(handle, THIRD);
+  }
+
+  private Transaction begin() {
+    return handle.begin(BeginOptions.defaults().withToldEarly(true));
+  }
+
+  private Table load(Transaction txn, String name) {
+    return handle.catalog(() -> txn).loadTable(id(name));
+  }
+
+  private Table loadForWrite(Transaction txn, String name) {
+    return handle.catalog(() -> txn).loadTableForWrite(id(name));
+  }
+
+  private static void scan(Table table, Expression filter) {
+    try (CloseableIterable<FileScanTask> tasks = table.newScan().filter(filter).planFiles()) {
+      tasks.forEach(task -> {});
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** One that has read day 1 of a table, and has written another one. */
+  private Transaction begun() {
+    Transaction txn = begin();
+    scan(load(txn, READ), day(1));
+    append(load(txn, WRITTEN), 1);
+    return txn;
+  }
+
+  private static void append(Table table, long day) {
+    table.newAppend().appendFile(file(table, day, 100)).commit();
+  }
+
+  /** Somebody else writes a day of the table that was read. */
+  private static void write(TxnHandle by, long day) {
+    append(by.catalog(() -> null).loadTable(id(READ)), day);
+  }
+
+  private static TxnException refused(ThrowingCallable statement) {
+    TxnException found = catchThrowableOfType(TxnException.class, statement);
+    assertThat(found).isNotNull();
+    assertThat(found.sqlState()).isEqualTo("40001");
+    return found;
+  }
+
+  @Test
+  void whoHasLostLearnsItWhenItLoadsATable() {
+    Transaction txn = begun();
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    assertThat(refused(() -> load(txn, THIRD)))
+        .hasMessageContaining("a table that it read was written");
+    refused(() -> loadForWrite(txn, THIRD));
+    refused(() -> handle.catalog(() -> txn).dropTable(id(THIRD)));
+    assertThat(txn.isDoomed()).isTrue();
+    assertThat(txn.state()).isEqualTo(Transaction.State.ACTIVE);
+    refused(txn::commit);
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
+  }
+
+  @Test
+  void whoDoesNotAskForItIsToldByItsCommit() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    scan(load(txn, READ), day(1));
+    append(load(txn, WRITTEN), 1);
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.HEARD_MS;
+    load(txn, THIRD);
+    refused(txn::commit);
+  }
+
+  /** Until it writes: then it is told before the first file. */
+  @Test
+  void whoOnlyReadsHasNotLost() {
+    Transaction txn = begin();
+    scan(load(txn, READ), day(1));
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(txn, READ);
+    refused(() -> loadForWrite(txn, WRITTEN));
+  }
+
+  @Test
+  void whatMeetsInNoFileIsNoReason() {
+    Transaction txn = begun();
+    write(handle, 2);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(txn, THIRD);
+    assertThat(txn.isDoomed()).isFalse();
+    txn.commit();
+  }
+
+  @Test
+  void whatALevelAllowsIsNoReason() {
+    Transaction txn =
+        handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT).withToldEarly(true));
+    scan(load(txn, READ), day(1));
+    append(load(txn, WRITTEN), 1);
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(txn, THIRD);
+    txn.commit();
+  }
+
+  /** What it costs is more than what is lost. */
+  @Test
+  void shortTransactionsDoNotLook() {
+    long atMs = clock.elapsedMs();
+    MovedClock stopped =
+        new MovedClock() {
+          @Override
+          public long elapsedMs() {
+            return atMs;
+          }
+        };
+    handle = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, stopped);
+    Transaction txn = begun();
+    write(handle, 1);
+    load(txn, THIRD);
+    refused(txn::commit);
+  }
+
+  /** The catalog is not asked at each statement; what this process has heard needs no question. */
+  @Test
+  void whatOthersCommitIsFoundAfterHalfAMinute() {
+    TxnHandle process = lake.open();
+    Transaction txn = begun();
+    write(process, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(txn, THIRD);
+    clock.aheadMs += EarlyDoom.HEARD_MS;
+    refused(() -> load(txn, THIRD));
+  }
+
+  @Test
+  void whatAnotherBeginHasSeenIsHeard() {
+    TxnHandle process = lake.open();
+    Transaction txn = begun();
+    write(process, 1);
+    begin();
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    refused(() -> load(txn, THIRD));
+  }
+
+  /** It may turn out to touch other days than those that somebody has written. */
+  @Test
+  void whatAStatementHasYetToSayIsLeftToTheCommit() {
+    Transaction txn = begin();
+    append(load(txn, WRITTEN), 1);
+    Table table = load(txn, READ);
+    DataFile old = files(table, day(1)).iterator().next();
+    OverwriteFiles overwrite = table.newOverwrite();
+    write(handle, 2);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(txn, THIRD);
+    overwrite.deleteFile(old).addFile(file(table, 1, 11)).conflictDetectionFilter(day(1)).commit();
+    txn.commit();
+  }
+
+  @Test
+  void whoGoesBackToASavepointMayStillCommit() {
+    Transaction txn = begin();
+    append(load(txn, WRITTEN), 1);
+    txn.savepoint("before");
+    load(txn, READ).updateProperties().set("a", "b").commit();
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    refused(() -> load(txn, THIRD));
+    txn.rollbackTo("before");
+    assertThat(txn.isDoomed()).isFalse();
+    load(txn, THIRD);
+    txn.commit();
+  }
+
+  @Test
+  void aLookThatFailsFailsNothing() {
+    EarlyDoom doom = new EarlyDoom(handle.services().log(), handle.services().loop(), clock);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    assertThat(doom.isDue()).isTrue();
+    doom.look(
+        head -> {
+          clock.aheadMs += 1_000;
+          throw new UncheckedIOException(new IOException("the storage does not answer"));
+        });
+    clock.aheadMs += 9_000;
+    assertThat(doom.isDue()).as("a tenth of its time").isFalse();
+    clock.aheadMs += 60_000;
+    assertThat(doom.isDue()).isTrue();
+    assertThatThrownBy(() -> doom.look(head -> refuse())).isInstanceOf(TxnException.class);
+  }
+
+  private static void refuse() {
+    throw TxnException.rehearsed("t", "an option", 0);
+  }
+}

@@ -1,0 +1,141 @@
+"""The processes of a run: started, killed at random, and ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty
+from random import Random  # noqa: TID251 -- of a seed that is told
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from txns._verify import disturbances, python_client, session, spark_client
+from txns._verify.plan import PYTHON, SPARK, Timing
+from txns.errors import InvalidUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.process import BaseProcess
+
+    from txns._verify.plan import Plan
+
+_KILLS_EVERY_S = (1.0, 6.0)
+"""A session needs some seconds to begin."""
+_ENDS_WITHIN_S = 120
+"""After its time a session ends with its transaction."""
+
+
+class Worker(NamedTuple):
+    """
+    What one process does.
+
+    Attributes:
+        target: Its function, which gets the plan, the timing, `what`, and how often it was killed.
+        what: The sessions that it runs, by their numbers, or what it does beside them.
+    """
+
+    target: Callable[[Plan, Timing, Any, int], None]
+    what: list[Any]
+
+    def has_worked(self, plan: Plan, life: int) -> bool:
+        """Whether one life of it has written anything down."""
+        beside = self.target is disturbances.run
+        name = (disturbances if beside else session).journal_name(self.what[0], life)
+        path = Path(plan.folder, name)
+        return path.exists() and path.stat().st_size > 0
+
+
+def workers_of(plan: Plan, *, disturb: bool) -> list[Worker]:
+    """Give what runs: a process for each session of Python, and one for all of Spark."""
+    of_spark = plan.of(SPARK)
+    return [
+        *(Worker(python_client.run, [number]) for number in plan.of(PYTHON)),
+        *([Worker(spark_client.run, of_spark)] if of_spark else []),
+        *(Worker(disturbances.run, [name]) for name in (disturbances.ALL if disturb else ())),
+    ]
+
+
+class Processes:
+    """The running processes of a plan; what is left of them when the block ends is killed."""
+
+    def __init__(self, plan: Plan, workers: list[Worker]) -> None:
+        """Start one for each worker."""
+        self._plan = plan
+        self._workers = workers
+        self._context = multiprocessing.get_context("spawn")
+        context = self._context
+        self._timing = Timing(context.Queue(), context.Event(), context.Value("q", 0))
+        self._lives = [0] * len(workers)
+        self._running = [self._started(number) for number in range(len(workers))]
+
+    def run(self, *, kill: bool) -> int:
+        """
+        Let them work until their time is over; give how often one was killed.
+
+        Raises:
+            InvalidUsage: One of them could not begin.
+        """
+        try:
+            self._await()
+            until_s = time.monotonic() + self._plan.seconds  # noqa: TID251
+            self._timing.until_ms.value = int(1000 * until_s)
+            self._timing.all_ready.set()
+            if kill:
+                self._kill_until(until_s)
+            for process in self._running:
+                process.join(max(until_s - time.monotonic(), 0) + _ENDS_WITHIN_S)  # noqa: TID251
+        finally:
+            for process in self._running:
+                _kill(process)
+        return sum(self._lives)
+
+    def _started(self, number: int) -> BaseProcess:
+        worker = self._workers[number]
+        asked = (self._plan, self._timing, worker.what, self._lives[number])
+        process = self._context.Process(target=worker.target, args=asked)
+        process.start()
+        return process
+
+    def _await(self) -> None:
+        """Wait until all of them are ready."""
+        for _ in self._running:
+            while True:
+                try:
+                    self._timing.ready.get(timeout=1)
+                    break
+                except Empty:
+                    if not all(each.is_alive() for each in self._running):
+                        raise InvalidUsage(
+                            "42000",
+                            "a session could not open the catalog in a process of its own: it is"
+                            " opened there by its name and properties, what it said is above",
+                        ) from None
+
+    def _kill_until(self, until_s: float) -> None:
+        """Kill one that has done something, now and then: a driver takes longer to begin."""
+        rng = Random(self._plan.seed)  # noqa: S311 -- no secret
+        while (left_s := until_s - time.monotonic()) > 0:  # noqa: TID251
+            time.sleep(min(rng.uniform(*_KILLS_EVERY_S), left_s))  # noqa: TID251
+            at_work = [
+                number
+                for number, worker in enumerate(self._workers)
+                if worker.has_worked(self._plan, self._lives[number])
+            ]
+            if at_work:
+                number = rng.choice(at_work)
+                _kill(self._running[number])
+                self._running[number].join()
+                self._lives[number] += 1
+                self._running[number] = self._started(number)
+
+
+def _kill(process: BaseProcess) -> None:
+    """Kill a process, and with it the driver of one that leads a group: harmless when it ended."""
+    pid = process.pid
+    with suppress(ProcessLookupError):
+        if pid and process.is_alive() and os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+    process.kill()
