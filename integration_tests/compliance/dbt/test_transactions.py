@@ -90,7 +90,7 @@ class TestModels:
         run_dbt(["run", "--select", "facts", "--full-refresh"])
         table = project.adapter.Relation.create("lake", project.test_schema, "facts")
         at_first_commit(
-            lambda: other.cursor().execute(f"update {table} set run = 'theirs' where id = 0")
+            lambda: other.cursor().execute(f"update {table} set run = 'theirs' where id < 2")
         )
         _, log = run_dbt_and_capture(["run", "--select", "facts", "--vars", "run: second"])
         assert "attempt 1 of 4 is run again" in log
@@ -106,7 +106,7 @@ class TestModels:
 
         def win() -> None:
             other.begin(comment=json.dumps(winner))
-            other.cursor().execute(f"update {table} set run = 'theirs' where id = 0")
+            other.cursor().execute(f"update {table} set run = 'theirs' where id < 2")
             other.commit()
 
         at_first_commit(win)
