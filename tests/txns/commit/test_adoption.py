@@ -62,7 +62,7 @@ def compacts(lake: Lake, name: str, *but: int) -> None:
     old = [file for file, of_file in held.items() if not {*but} & {*of_file["id"].to_pylist()}]
     batch = pa.concat_tables([held[file] for file in old]).cast(SCHEMA)
     (made,) = _dataframe_to_data_files(table.metadata, batch, table.io)
-    replace_files(table, old, made)
+    replace_files(table, old, [made])
 
 
 def is_clean(handle: txns.Handle) -> bool:
