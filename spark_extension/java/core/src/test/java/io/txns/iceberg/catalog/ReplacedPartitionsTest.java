@@ -70,7 +70,7 @@ class ReplacedPartitionsTest {
         of("day before 1970", spec -> spec.day("at"), "at", -1L, 0L),
         of("hour", spec -> spec.hour("at"), "at", 0L, DAY),
         of("day of nanoseconds", spec -> spec.day("seen"), "seen", 0L, 1000 * DAY),
-        of("bucket", spec -> spec.bucket("id", 16), "id", 1L, 2L),
+        of("bucket", spec -> spec.bucket("id", 16), "id", 1L, 3L),
         of("bucket of text", spec -> spec.bucket("name", 16), "name", "a", "b"),
         of("truncated number", spec -> spec.truncate("id", 10), "id", 10L, 20L),
         of("truncated text", spec -> spec.truncate("name", 2), "name", "abc", "ad"),
