@@ -381,7 +381,9 @@ class SparkSurfaceTest extends SparkTestBase {
 
   @Test
   void whatIsNoWriteRunsInside(@TempDir Path directory) throws Exception {
-    Path file = Files.createFile(directory.resolve("a.txt"));
+    // Spark hands an added file to its executors for as long as it lives, also in other tests.
+    Path file = Files.createTempFile("added", ".txt");
+    file.toFile().deleteOnExit();
     String v1 = "spark_catalog.default." + table.substring("lake.db.".length());
     spark.sql("CREATE TABLE " + v1 + " (id INT, day INT) USING parquet PARTITIONED BY (day)");
     spark.sql("BEGIN");
