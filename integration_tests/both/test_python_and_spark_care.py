@@ -94,7 +94,7 @@ def test_who_writes_next_adopts_for_both(lake: Lake) -> None:
     spark.sql("DELETE FROM lake.db.t WHERE id IN (5, 7)")
     assert [(1, 10), (2, 20), (3, 30), (4, 40), (6, 60)] == everywhere(lake)
     lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (8, 80)")
-    spark.sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('owner' = 'me')")
+    spark.sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('team' = 'me')")
     spark.sql("BEGIN")
     spark.sql("INSERT INTO lake.db.t VALUES (9, 90)")
     lake.plain_python().load_table("db.t").append(batch((10, 100)))
