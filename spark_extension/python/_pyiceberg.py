@@ -58,7 +58,7 @@ def spark_catalog_of(properties: Mapping[str, str]) -> Catalog:
     else:
         raise ConfigurationError(
             f"Spark's options cannot be told from those of pyiceberg for such a catalog: {_CURE};"
-            f" uri={uri}"
+            f" scheme={scheme or 'none'}"  # the rest may be a password
         )
     return found._replace(options=kept | found.options)
 
