@@ -119,6 +119,13 @@ public abstract class SparkTestBase {
     return row(session, "SHOW TRANSACTION").getAs("state");
   }
 
+  /** What SHOW TRANSACTION says of who has reserved {@code table}; other tests' stay a while. */
+  protected List<String> reserved() {
+    List<String> all = row(spark, "SHOW TRANSACTION").getList(9);
+    String name = table.substring("lake.".length());
+    return all.stream().filter(each -> each.matches(".*[ :]" + name + ", .*")).toList();
+  }
+
   public static long affected(SparkSession session, String sql) {
     return row(session, sql).getAs("num_affected_rows");
   }

@@ -4,6 +4,7 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.spark.sql.TxnModes;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * A transaction that has lost at its COMMIT. The next one of its session is its next try, as long
@@ -12,23 +13,40 @@ import io.txns.spark.sql.TxnModes;
  *
  * @param tookMs from its BEGIN to its COMMIT, in ms
  * @param atMs when it has lost, by a clock that only grows
+ * @param isSettled whether its next try has begun, or none may any more
  */
 record LostTransaction(
-    Transaction transaction, TransactionCatalog catalog, long tookMs, long atMs) {
+    Transaction transaction,
+    TransactionCatalog catalog,
+    long tookMs,
+    long atMs,
+    AtomicBoolean isSettled) {
   /** Who runs it again pauses before, a block for 10 s at most; what comes later is another one. */
   private static final long SOON_MS = 15_000;
 
   /** One that has lost just now; {@code begunMs} by a clock that only grows. */
   static LostTransaction now(Transaction transaction, TransactionCatalog catalog, long begunMs) {
     long nowMs = TxnClock.system().elapsedMs();
-    return new LostTransaction(transaction, catalog, nowMs - begunMs, nowMs);
+    LostTransaction lost =
+        new LostTransaction(transaction, catalog, nowMs - begunMs, nowMs, new AtomicBoolean(false));
+    if (!transaction.turn().held().isEmpty()) {
+      Undoing.later(SOON_MS, lost::giveUpUnlessFollowed);
+    }
+    return lost;
   }
 
-  /** Whether what begins now with {@code modes} may be its next try. */
+  /** Whether what begins now with {@code modes} is its next try. */
   boolean isFollowedBy(TxnModes modes) {
     boolean another = modes.id() != null && !modes.id().equals(transaction.id());
     boolean soon = TxnClock.system().elapsedMs() - atMs <= SOON_MS;
-    return soon && !another && !Boolean.TRUE.equals(modes.readOnly());
+    boolean follows = soon && !another && !Boolean.TRUE.equals(modes.readOnly());
+    return follows && isSettled.compareAndSet(false, true);
+  }
+
+  private void giveUpUnlessFollowed() {
+    if (isSettled.compareAndSet(false, true)) {
+      giveUp();
+    }
   }
 
   /** There is no next try: what is reserved for one is taken out, soon. */

@@ -1,6 +1,7 @@
 package io.txns.spark.session;
 
 import io.txns.iceberg.LogFields;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -36,5 +37,11 @@ final class Undoing {
   /** Runs soon, and does not hold up the thread that asks for it. */
   static void soon(Runnable task) {
     POOL.execute(() -> LogFields.NONE.alone(task));
+  }
+
+  /** Runs after {@code delayMs} ms; until then it takes no thread. */
+  static void later(long delayMs, Runnable task) {
+    CompletableFuture.delayedExecutor(delayMs, TimeUnit.MILLISECONDS, POOL)
+        .execute(() -> LogFields.NONE.alone(task));
   }
 }

@@ -68,8 +68,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
     fails("40001", spark, "SELECT * FROM " + second);
     spark.sql("ROLLBACK");
     String id = spark.sql("BEGIN").first().getAs("txn_id");
-    List<String> reserved = row(spark, "SHOW TRANSACTION").getList(9);
-    assertThat(reserved).singleElement().asString().startsWith(id);
+    assertThat(reserved()).singleElement().asString().startsWith(id);
     update(spark, 1, 6);
     spark.sql("COMMIT");
     assertThat(rows(other, "SELECT v FROM " + table + " WHERE day = 1")).containsExactly("6");
