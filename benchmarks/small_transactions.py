@@ -4,21 +4,23 @@ Small transactions of several processes: a row into each of five tables, in a Po
 As a transaction of ours whose tables are applied after it (`inline`), as one that moves them with
 the log (`atomic`), as one of DuckLake, as five appends of pyiceberg one after the other, which
 nothing holds together, and as the bare floor: the same files written, one database transaction, and
-nothing else. On tables that all share, on five of each process's own, and on those with a DELETE of
-the row before in one of them. Each process writes three transactions before the clock runs. Every
+nothing else. On tables that all share and on five of each process's own, and on both with a DELETE
+of the row before in one of them. Each process writes three transactions before the clock runs. Every
 row is counted afterwards.
 
     make bench NAME=small_transactions
+    python benchmarks/small_transactions.py "same tables"     a look, of which nothing is written
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from functools import partial
 from typing import TYPE_CHECKING
 
 from _measure import Metric, rate_ratio, ratio, write
-from _small_cells import DELETES, DISJOINT, PROCESSES, SAME, Cell, Runs, figures
+from _small_cells import DISJOINT, PROCESSES, SHARINGS, Cell, Runs, figures
 from _small_writers import WAYS, Place
 
 from integration_tests.postgres import running_postgres
@@ -31,17 +33,21 @@ OF_DUCKLAKE = {1: 1.0, 4: 1.5, 8: 1.5}
 
 
 def main() -> None:
-    """Run all cells, the ways in turns, and write results/small_transactions.json."""
+    """Run all cells, the ways in turns; write results/small_transactions.json, but for a look."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sharing", nargs="*", metavar="SHARING", help=f"of {SHARINGS}")
+    given = parser.parse_args().sharing
     metrics: list[Metric] = []
     with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder, running_postgres() as server:
-        for sharing in (SAME, DISJOINT, DELETES):
+        for sharing in given or SHARINGS:
             alone: Runs | None = None
             for processes in PROCESSES:
                 cell = Cell(processes, sharing, partial(_place, server, folder))
                 runs = cell.runs(list(WAYS))
                 alone = alone or runs["atomic"]
                 metrics += [*figures(cell.name, runs), *_ratios(cell, runs, alone)]
-    write("small_transactions", metrics)
+    if not given:
+        write("small_transactions", metrics)
 
 
 def _place(server: Postgres, folder: str, database: str) -> Place:

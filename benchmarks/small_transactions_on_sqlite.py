@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from _measure import Metric, rate_ratio, write
-from _small_cells import DELETES, DISJOINT, PROCESSES, SAME, Cell, figures
+from _small_cells import PROCESSES, SHARINGS, Cell, figures
 from _small_writers import Place
 
 WAYS = ("inline", "atomic")
@@ -24,7 +24,7 @@ def main() -> None:
     """Run all cells, both ways in turns, and write results/small_transactions_on_sqlite.json."""
     metrics: list[Metric] = []
     with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder:
-        for sharing in (SAME, DISJOINT, DELETES):
+        for sharing in SHARINGS:
             for processes in PROCESSES:
                 cell = Cell(processes, sharing, partial(_place, folder))
                 runs = cell.runs(WAYS)
