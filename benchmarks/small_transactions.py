@@ -5,8 +5,8 @@ As a transaction of ours whose tables are applied after it (`inline`), as one th
 the log (`atomic`), as one of DuckLake, as five appends of pyiceberg one after the other, which
 nothing holds together, and as the bare floor: the same files written, one database transaction, and
 nothing else. On tables that all share and on five of each process's own, and on both with a DELETE
-of the row before in one of them. Each process writes three transactions before the clock runs. Every
-row is counted afterwards.
+of the row before in one of them. Each process writes three transactions before the clock runs.
+Every row is counted afterwards.
 
     make bench NAME=small_transactions
     python benchmarks/small_transactions.py "same tables"     a look, of which nothing is written
