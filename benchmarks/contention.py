@@ -5,9 +5,10 @@ Each is a process of its own, in a loop of transactions for a minute: what of ea
 how long it takes from its first attempt on, with the reservations of those who have lost and
 without, in a loop that only begins again. The overwriters write the same rows, by their key, so
 that they clash with each other, or the whole table, so that they clash with all who append: an
-append waits only for who has lost twice, so these are there to be seen. Then fifty transactions of two seconds that read
-a table which somebody else writes over all the time, with a pause of 100 ms, by `run_transaction`
-with three attempts. In a SQLite catalog and in PostgreSQL, which the package pgserver brings.
+append waits only for who has lost twice, so these are there to be seen. Then fifty transactions of
+two seconds that read a table which somebody else writes over all the time, with a pause of 100 ms,
+by `run_transaction` with three attempts. In a SQLite catalog and in PostgreSQL, which the package
+pgserver brings.
 
     make bench NAME=contention
     python benchmarks/contention.py --seconds 5 --long 3     a look, of which nothing is written
