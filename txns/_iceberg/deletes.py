@@ -9,7 +9,7 @@ that to its appends; ours copy a list as it is.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions.visitors import (
     ROWS_MIGHT_NOT_MATCH,
@@ -18,7 +18,7 @@ from pyiceberg.expressions.visitors import (
     _StrictMetricsEvaluator,
 )
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus
-from pyiceberg.table.update.snapshot import _DeleteFiles, _OverwriteFiles
+from pyiceberg.table.update.snapshot import _DeleteFiles, _OverwriteFiles, _SnapshotProducer
 from pyiceberg.typedef import KeyDefaultDict
 
 from txns._iceberg.manifest_entries import live_entries
@@ -30,13 +30,56 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
 
 
-class Deletes(_DeleteFiles):
+class _Removes(_SnapshotProducer[Any]):
     """
-    Drops files all of whose rows match, and says whether others may have some.
+    Takes entries out of manifests, which it reads by known headers.
 
-    It is pyiceberg's own, step by step, but reads manifests by known headers: what pyiceberg makes
-    of a header costs more than the entries of a small manifest.
+    What pyiceberg makes of a header costs more than the entries of a small manifest.
     """
+
+    def _manifests_before(self) -> list[ManifestFile]:
+        """Give the manifests of the snapshot that it stands on, as far as they have files."""
+        parent = self._parent_snapshot_id
+        before = None
+        if parent is not None:
+            before = self._transaction.table_metadata.snapshot_by_id(parent)
+        listed = manifests_of(self._io, before.manifest_list) if before else []
+        return [each for each in listed if each.has_added_files() or each.has_existing_files()]
+
+    def _taken_out(
+        self, manifest: ManifestFile, goes: Callable[[DataFile], bool], kept: list[ManifestFile]
+    ) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+        """Give a manifest's entries that go, and those that stay; `kept` gets what it is then."""
+        here: list[ManifestEntry] = []
+        left: list[ManifestEntry] = []
+        for each in live_entries(self._io, manifest):
+            (here if goes(each.data_file) else left).append(each)
+        if not here:
+            kept.append(manifest)
+        elif left:
+            kept.append(self._rewritten(manifest.partition_spec_id, left))
+        return [self._as(ManifestEntryStatus.DELETED, each) for each in here], left
+
+    def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:
+        with self.new_manifest_writer(spec=self.spec(spec_id)) as writer:
+            for each in left:
+                writer.add_entry(self._as(ManifestEntryStatus.EXISTING, each))
+        return writer.to_manifest_file()
+
+    def _as(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
+        """Give an entry with another status: who deletes a file stands in its entry."""
+        deleted = status == ManifestEntryStatus.DELETED
+        return ManifestEntry.from_args(
+            status=status,
+            snapshot_id=self.snapshot_id if deleted else entry.snapshot_id,
+            sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number,
+            data_file=entry.data_file,
+        )
+
+
+class Deletes(_Removes, _DeleteFiles):
+    """Drops files all of whose rows match, and says whether others may have some."""
 
     @cached_property
     def _compute_deletes(self) -> tuple[list[ManifestFile], list[ManifestEntry], bool]:
@@ -53,16 +96,9 @@ class Deletes(_DeleteFiles):
             if manifest.content != ManifestContent.DATA or not relevant[spec_id](manifest):
                 kept.append(manifest)
                 continue
-            here: list[ManifestEntry] = []
-            left: list[ManifestEntry] = []
-            for each in live_entries(self._io, manifest):
-                (here if goes(each.data_file) else left).append(each)
+            here, left = self._taken_out(manifest, goes, kept)
+            gone += here
             partly = partly or any(may_match(each.data_file) for each in left)
-            gone.extend(self._as(ManifestEntryStatus.DELETED, each) for each in here)
-            if not here:
-                kept.append(manifest)
-            elif left:
-                kept.append(self._rewritten(spec_id, left))
         self._deleted_data_files = {each.data_file for each in gone}
         if self._planned_delete_files is None:
             self._planned_delete_files = set(self._deleted_data_files)
@@ -85,39 +121,48 @@ class Deletes(_DeleteFiles):
             lambda file: inclusive(file) != ROWS_MIGHT_NOT_MATCH,
         )
 
-    def _manifests_before(self) -> list[ManifestFile]:
-        """Give the manifests of the snapshot that it stands on, as far as they have files."""
-        parent = self._parent_snapshot_id
-        before = None
-        if parent is not None:
-            before = self._transaction.table_metadata.snapshot_by_id(parent)
-        listed = manifests_of(self._io, before.manifest_list) if before else []
-        return _with_files(listed)
 
-    def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:
-        with self.new_manifest_writer(spec=self.spec(spec_id)) as writer:
-            for each in left:
-                writer.add_entry(self._as(ManifestEntryStatus.EXISTING, each))
-        return writer.to_manifest_file()
+class Overwrites(_Removes, _OverwriteFiles):
+    """
+    Replaces files by others: also those of which a DELETE takes some rows.
 
-    def _as(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
-        """Give an entry with another status: who deletes a file stands in its entry."""
-        deleted = status == ManifestEntryStatus.DELETED
-        return ManifestEntry.from_args(
-            status=status,
-            snapshot_id=self.snapshot_id if deleted else entry.snapshot_id,
-            sequence_number=entry.sequence_number,
-            file_sequence_number=entry.file_sequence_number,
-            data_file=entry.data_file,
-        )
+    Attributes:
+        untouched: Manifests, by path, that have none of the files that go, and are not opened.
+    """
 
+    untouched: frozenset[str] = frozenset()
 
-class Overwrites(_OverwriteFiles):
-    """Replaces files by others: also those of which a DELETE takes some rows."""
+    @cached_property
+    def _parted(self) -> tuple[list[ManifestFile], list[ManifestEntry]]:
+        """Give the manifests that stay, and the entries that go."""
+        kept: list[ManifestFile] = []
+        gone: list[ManifestEntry] = []
+        goes = self._deleted_data_files.__contains__
+        for manifest in self._manifests_before():
+            if self._may_have_some(manifest):
+                gone += self._taken_out(manifest, goes, kept)[0]
+            else:
+                kept.append(manifest)
+        return kept, gone
+
+    def _may_have_some(self, manifest: ManifestFile) -> bool:
+        if manifest.content != ManifestContent.DATA or manifest.manifest_path in self.untouched:
+            return False
+        return self._relevant[manifest.partition_spec_id](manifest)
+
+    @cached_property
+    def _relevant(self) -> KeyDefaultDict[int, Callable[[ManifestFile], bool]]:
+        return KeyDefaultDict(self._build_manifest_evaluator)
+
+    def _refresh_for_retry(self) -> None:
+        super()._refresh_for_retry()
+        self.__dict__.pop("_parted", None)
+        self.__dict__.pop("_relevant", None)
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        return _with_files(super()._existing_manifests())
+        return self._parted[0]
 
-
-def _with_files(listed: list[ManifestFile]) -> list[ManifestFile]:
-    return [each for each in listed if each.has_added_files() or each.has_existing_files()]
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        gone = self._parted[1]
+        self._validate_required_deletes(gone)
+        return gone

@@ -50,12 +50,14 @@ class FileChanges:
         removed: Data files that left.
         added_deletes: Delete files that came: one of deletion vectors may come in several pieces.
         removed_deletes: Delete files that left.
+        shared: The manifests that both states list, by path: what came or left is in none of them.
     """
 
     added: list[DataFile] = field(default_factory=list)
     removed: dict[str, DataFile] = field(default_factory=dict)
     added_deletes: list[DataFile] = field(default_factory=list)
     removed_deletes: list[DataFile] = field(default_factory=list)
+    shared: frozenset[str] = frozenset()
 
     def come(self, file: DataFile) -> None:
         """Note a file that came."""
@@ -144,7 +146,7 @@ def _difference(io: FileIO, old: _Manifests, new: _Manifests) -> FileChanges:
     with _gone_is_a_gap():
         was = _live(io, (old[path] for path in old.keys() - new.keys()))
         now = _live(io, (new[path] for path in new.keys() - old.keys()))
-    found = FileChanges()
+    found = FileChanges(shared=frozenset(old.keys() & new.keys()))
     for key in was.keys() | now.keys():
         before, after = was.get(key, []), now.get(key, [])
         for file in before[len(after) :]:

@@ -140,6 +140,7 @@ def _make_again(restaged: StagedTable, staged: StagedTable, own: FileChanges, cl
         _operation(own), transaction, restaged.io, snapshot_properties=_callers_keys(staged)
     )
     producer._snapshot_id = clock.new_snapshot_id()  # noqa: SLF001 -- one source of all ids
+    producer.untouched = own.shared
     for file in own.added:
         producer.append_data_file(file)
     for file in own.removed.values():

@@ -100,6 +100,23 @@ def test_an_append_on_a_table_that_moved_reads_no_manifest(lake, names):
     assert [1, 2, 3, 4] == lake.plain_ids(names[0])
 
 
+def test_an_overwrite_on_a_table_that_moved_opens_only_manifests_that_it_changes(lake, names):
+    """However many there are: it is made again while others wait for the rows."""
+    table, handle = names[0], lake.open(apply="atomic")
+    for value in range(2, 7):
+        append_all(handle, [table], value)
+    real = lake.catalog.load_table(table)
+    before = {each.manifest_path for each in real.current_snapshot().manifests(real.io)}
+    counted = Counted(lake, apply="atomic")
+    txn = counted.handle.begin(isolation="snapshot")
+    txn.load_table(table).overwrite(rows(10), "id = 3")
+    append_all(handle, [table], 7)
+    _, read, _ = counted.of(txn.commit)
+    assert 6 == len(before)
+    assert 1 == len(before & set(read))  # the one that had its row
+    assert [1, 2, 4, 5, 6, 7, 10] == lake.plain_ids(table)
+
+
 def test_reading_what_has_not_moved_reads_no_metadata(lake, names):
     counted = Counted(lake)
     for name in names:

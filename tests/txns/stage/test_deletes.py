@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions.parser import parse
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _DeleteFiles
+from pyiceberg.table.update.snapshot import _DeleteFiles, _OverwriteFiles
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from tests.txns.lake import rows
-from txns._iceberg.deletes import Deletes
+from txns._iceberg.deletes import Deletes, Overwrites
 from txns._iceberg.manifest_entries import live_entries
 
 SEED = 20261126
@@ -107,6 +107,34 @@ def test_it_is_pyicebergs_own(lake, number):
             producer._refresh_for_retry()  # what was planned stands, whoever has come between
             both[-1] += (_said(producer),)
         assert both[0] == both[1], f"seed={SEED}/{number} filter={wanted}"
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match")
+@pytest.mark.parametrize("number", range(25))
+def test_so_is_what_replaces_files(lake, number):
+    rng = random.Random(f"{SEED}/{number}")
+    table = _table(lake, rng)
+    now = table.current_snapshot()
+    files = [
+        each.data_file for one in now.manifests(table.io) for each in live_entries(table.io, one)
+    ]
+    gone = rng.sample(files, rng.randint(0, len(files)))
+    both = []
+    for kind in (_OverwriteFiles, Overwrites):
+        producer = kind(Operation.OVERWRITE, table.transaction(), table.io)
+        for file in gone:
+            producer.delete_data_file(file)
+        producer._build_delete_files_partition_predicate()
+        kept = [
+            _of_manifest(producer._io, each)
+            for each in producer._existing_manifests()
+            if _has_files(each)
+        ]
+        both.append(
+            (kept, sorted(_of_entry(each, producer) for each in producer._deleted_entries()))
+        )
+    assert both[0] == both[1], f"seed={SEED}/{number}"
+    assert len(gone) == len(both[0][1])
 
 
 def test_a_list_has_no_manifests_in_which_earlier_deletes_stand(lake, handle):
