@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from txns._admin import hold as _hold
@@ -95,41 +97,54 @@ class Handle:
             Unsupported: Transactions are off.
         """
         clock = self._parts.clock
-        own_id = txn_id or clock.new_txn_id()
-        turn = after and self._parts.reserver.again(*_lost(after, clock.elapsed_ms()), own_id)
-        head = self._beginnings.head()
-        if basis is not None and head.upper < basis:
-            head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
-        read_ts = head.upper if as_of is None else as_of
-        if read_ts > head.upper:
-            raise InvalidUsage(
-                "25000",
-                "nothing has committed at that time yet, read at the upper or below;"
-                f" as_of=`{read_ts}` upper=`{head.upper}`",
-            )
         limits.check_comment(comment)
         if txn_id is not None:
             check_txn_id(txn_id)
-        options = BeginOptions(
-            txn_id=own_id,
-            fresh_id=txn_id is None,
-            isolation=self._isolation(isolation, as_of),
-            conflicts=check_conflicts(
-                self._parts.config.conflicts if conflicts is None else conflicts
-            ),
-            read_only=read_only,
-            read_ts=read_ts,
-            born_ms=clock.now_ms(),
-            turn=turn or Turn(head.upper, clock.elapsed_ms()),
-        )
-        transaction = Transaction(self._parts, head, options, comment)
-        self._beginnings.follow(transaction.reads)
-        if txn_id is not None:
-            transaction.committed = self.find(txn_id, head)
-        if head.state.off and transaction.committed is None:
-            raise transactions_off()
+        own_id = txn_id or clock.new_txn_id()
+        level = self._isolation(isolation, as_of)
+        by = check_conflicts(self._parts.config.conflicts if conflicts is None else conflicts)
+        with self._turn(after, own_id) as turn:
+            head = self._beginnings.head()
+            if basis is not None and head.upper < basis:
+                head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
+            read_ts = head.upper if as_of is None else as_of
+            if read_ts > head.upper:
+                raise InvalidUsage(
+                    "25000",
+                    "nothing has committed at that time yet, read at the upper or below;"
+                    f" as_of=`{read_ts}` upper=`{head.upper}`",
+                )
+            options = BeginOptions(
+                txn_id=own_id,
+                fresh_id=txn_id is None,
+                isolation=level,
+                conflicts=by,
+                read_only=read_only,
+                read_ts=read_ts,
+                born_ms=clock.now_ms(),
+                turn=turn or Turn(head.upper, clock.elapsed_ms()),
+            )
+            transaction = Transaction(self._parts, head, options, comment)
+            self._beginnings.follow(transaction.reads)
+            if txn_id is not None:
+                transaction.committed = self.find(txn_id, head)
+            if head.state.off and transaction.committed is None:
+                raise transactions_off()
         self._parts.committer.metrics.count(Count.STARTED)
         return transaction
+
+    @contextmanager
+    def _turn(self, after: Transaction | None, txn_id: str) -> Iterator[Turn | None]:
+        """Reserve for the try that comes after another; give it back where it does not begin."""
+        if after is None:
+            yield None
+            return
+        before, reserver = after.options.turn, self._parts.reserver
+        try:
+            yield reserver.again(*_lost(after, self._parts.clock.elapsed_ms()), txn_id)
+        except BaseException:
+            reserver.give_up(replace(before, held=before.held | {txn_id}))
+            raise
 
     def give_up(self, lost: Transaction) -> None:
         """Take back what was reserved for a transaction that has lost, and is not tried again."""

@@ -68,22 +68,22 @@ def run_transaction(
     for attempt in range(1, max_attempts + 1):
         txn = handle.begin(**options, after=txn) if txn else handle.begin(**options)
         try:
-            result = callback(txn)
-            _commit(handle, txn, max_attempts)
-        except Conflict:
-            txn.rollback()
-            if attempt == max_attempts:
-                handle.give_up(txn)
-                raise
-            _back_off(handle, attempt)
-        except BaseException as error:
+            try:
+                result = callback(txn)
+                _commit(handle, txn, max_attempts)
+            except Conflict:
+                txn.rollback()
+                if attempt == max_attempts:
+                    raise
+                _back_off(handle, attempt)
+                continue
+        except BaseException as error:  # also one in the pause: nobody has to wait for it
             txn.rollback_after(error)
             handle.give_up(txn)
             raise
-        else:
-            if txn.state is State.ROLLED_BACK:  # by itself: no record takes out what is reserved
-                handle.give_up(txn)
-            return result
+        if txn.state is State.ROLLED_BACK:  # by itself: no record takes out what is reserved
+            handle.give_up(txn)
+        return result
     raise AssertionError
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txns._admin.inventory import survey
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns._admin.inventory import table_names
+from txns._iceberg.known_tables import load_table
+from txns._logger import fields, logger
+from txns._table.mark import mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from txns._identifier import Identifier
     from txns._log.entry import Entry
     from txns._services import Parts
+
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +38,75 @@ class Adopted:
     error: Exception | None = None
 
 
-def adopt(parts: Parts, names: Iterable[Identifier] | None = None) -> Iterator[Adopted]:
+def adopt_all(parts: Parts, is_over: Callable[[], bool]) -> Iterator[Adopted]:
     """
-    Adopt what strangers have appended to every table under care, or to those of some names.
+    Adopt what strangers have appended to every table under care.
 
-    A table that does more than lack an adoption, one in quarantine, is passed over.
+    A table that does more than lack an adoption, one in quarantine or that cannot be read, is
+    passed over.
+
+    Args:
+        parts: Of the handle.
+        is_over: Asked before each table whether to stop: there may be thousands.
 
     Raises:
         Exception: The log, or the catalog's list of tables, cannot be read.
     """
-    for each in survey(parts, parts.log.load(), names):
-        table = each.loaded.table if each.loaded else None
-        if table is None or each.dropped:
-            continue
+    for name in sorted(table_names(parts, parts.log.load())):
+        if is_over():
+            return
         try:
-            if not parts.adoption.is_due(table.metadata):
-                continue
-            entries = parts.committer.adopt(each.identifier)
-        except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
-            yield Adopted(each.identifier, None, error)
+            due = _is_due(parts, name)
+        except Exception:  # noqa: BLE001 -- `txns status` names what is broken
+            _LOG.debug("not looked at", exc_info=True, extra=fields(table=name))
             continue
-        yield from (Adopted(each.identifier, entry) for entry in entries)
+        if due:
+            yield from _adopted(parts, name)
+
+
+def adopt_named(
+    parts: Parts, names: Iterable[Identifier], is_over: Callable[[], bool]
+) -> Iterator[Adopted]:
+    """
+    Adopt what strangers have appended to some tables; whatever is wrong with one is told.
+
+    Raises:
+        Exception: The log cannot be read.
+    """
+    head = parts.log.load()
+    for name in names:
+        if is_over():
+            return
+        try:
+            parts.tables.load(name, head, head.upper).writable()
+            due = _is_due(parts, name)
+        except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
+            yield Adopted(name, None, error)
+            continue
+        if due:
+            yield from _adopted(parts, name)
+
+
+def _is_due(parts: Parts, name: Identifier) -> bool:
+    """
+    Look at what the catalog has, with nothing of the log: most tables have nothing to adopt.
+
+    Raises:
+        Exception: It cannot be read.
+    """
+    try:
+        metadata = load_table(parts.catalog, name).metadata
+    except NoSuchTableError:
+        return False  # it is logged and not created yet, or gone
+    mark = mark_of(metadata)
+    ours = mark is not None and mark.commit_table == ".".join(parts.log.identifier)
+    return ours and parts.adoption.is_due(metadata)
+
+
+def _adopted(parts: Parts, name: Identifier) -> Iterator[Adopted]:
+    try:
+        entries = parts.committer.adopt(name)
+    except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
+        yield Adopted(name, None, error)
+    else:
+        yield from (Adopted(name, entry) for entry in entries)

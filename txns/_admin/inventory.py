@@ -51,7 +51,7 @@ class Surveyed:
 def survey(parts: Parts, head: Head, names: Iterable[Identifier] | None = None) -> list[Surveyed]:
     """Give every table under care in every namespace, or of names; dropped ones, too; by name."""
     found = []
-    for name in sorted(_names(parts, head) if names is None else names):
+    for name in sorted(table_names(parts, head) if names is None else names):
         try:
             loaded = parts.tables.load_with_dropped(name, head, head.upper)
         except NoSuchTableError:
@@ -67,8 +67,8 @@ def survey(parts: Parts, head: Head, names: Iterable[Identifier] | None = None) 
     return found
 
 
-def _names(parts: Parts, head: Head) -> set[Identifier]:
-    """Give the names of the catalog's tables, and of those that the log is to create."""
+def table_names(parts: Parts, head: Head) -> set[Identifier]:
+    """Give the names of the catalog's tables but the log, and of those that that is to create."""
     names = {
         change.table
         for entry in head.state.entries

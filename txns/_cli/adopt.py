@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txns._admin.adopt import adopt as adopt_all
+from txns._admin.adopt import adopt_all, adopt_named
 from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import DURATION, complain, say
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from txns._admin.adopt import Adopted
     from txns._cli.options import Lake
     from txns._identifier import Identifier
+    from txns._services import Parts
 
     Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
@@ -48,7 +49,8 @@ def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int) -> in
 
     To all of them, where none is named; a line is printed for each adoption. Who writes a table
     adopts as well: this is for tables that are read more often than the log's own writers come by.
-    Exit code 1 where something that was appended cannot be adopted; 0 where --watch was stopped.
+    Exit code 1 where something that was appended cannot be adopted, or a table that is named is in
+    quarantine or not under care; 0 where --watch was stopped.
     """
     parts = lake.parts
     head = parts.log.load()
@@ -56,19 +58,26 @@ def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int) -> in
     for name in names:
         parts.tables.load_with_dropped(name, head, head.upper)
     if watch:
-        _Watch(lake, names or None).run(pause_ms)
+        _Watch(parts, names).run(pause_ms)
         return exit_codes.FINE
-    failed = [each for each in adopt_all(parts, names or None) if not _said(each)]
+    failed = [each for each in _looked(parts, names, lambda: False) if not _said(each)]
     for each in failed:
         complain(_why(each))
     return exit_codes.VIOLATION if failed else exit_codes.FINE
 
 
+def _looked(
+    parts: Parts, names: list[Identifier], is_over: Callable[[], bool]
+) -> Iterator[Adopted]:
+    """Look once at all tables, or at those of some names."""
+    return adopt_named(parts, names, is_over) if names else adopt_all(parts, is_over)
+
+
 class _Watch:
     """Looks again and again; what cannot be adopted is told once for each reason."""
 
-    def __init__(self, lake: Lake, names: list[Identifier] | None) -> None:
-        self._parts = lake.parts
+    def __init__(self, parts: Parts, names: list[Identifier]) -> None:
+        self._parts = parts
         self._names = names
         self._told: dict[Identifier | None, str] = {}
 
@@ -88,11 +97,9 @@ class _Watch:
     def _look(self, stopped: threading.Event) -> None:
         looked: dict[Identifier | None, str] = {}
         try:
-            for each in adopt_all(self._parts, self._names):
+            for each in _looked(self._parts, self._names, stopped.is_set):
                 if not _said(each):
                     looked[each.identifier] = _why(each)
-                if stopped.is_set():
-                    return
         except (CorruptLog, InvalidUsage):
             raise
         except Exception as error:  # noqa: BLE001 -- a catalog that cannot be reached comes back
@@ -125,8 +132,8 @@ def _stopping() -> Iterator[threading.Event]:
     before = {number: signal.getsignal(number) for number in _STOPS}
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
         _restore(before)
+        stopped.set()
 
     for number in _STOPS:
         signal.signal(number, stop)

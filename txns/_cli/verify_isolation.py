@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ from txns._verify.spark_driver import check_installed
 from txns._verify.workloads import TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from txns._cli.options import Lake
     from txns._handle import Handle
 
@@ -86,7 +90,8 @@ def verify_isolation(
 
     Sessions append to lists, write registers, move money and add up to a limit, in tables of a new
     namespace, which goes when they end: each in a process of its own, those of Spark in one driver.
-    What each saw is held against the log's order; exit code 1 where it saw what the level forbids.
+    What each saw is held against the log's order; exit code 1 where it saw what the level forbids,
+    or where no transaction committed, or a session hung or died of itself.
     The folder gets a page, the sessions' journals, and list-append.jsonl, which the checkers of
     Elle's format read. --kill --disturb for hours is a soak.
     """
@@ -96,18 +101,34 @@ def verify_isolation(
     say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     handle.parts.log.load_or_create()
     handle.parts.catalog.create_namespace(_namespace(plan))
-    try:
-        run.make_tables(handle, plan.tables)
-        kills = run.run(plan, kill=kill, disturb=disturb)
-        verdict = run.judge(handle, plan, kills, judge_by or level)
-    finally:
-        _clean(handle, plan)
+    with _interruptible():
+        try:
+            run.make_tables(handle, plan.tables)
+            ran = run.run(plan, kill=kill, disturb=disturb)
+            verdict = run.judge(handle, plan, ran, judge_by or level)
+        finally:
+            _clean(handle, plan)
     run.write_elle(plan, verdict)
     page.write(plan, verdict)
     for each in verdict.anomalies[:_SHOWN]:
         say(f"{each.name}  {each.txn_id}: {each.words}", style="red")
+    for words in verdict.doubts:
+        say(words, style="red")
     say(page.line(verdict))
-    return exit_codes.VIOLATION if verdict.anomalies else exit_codes.FINE
+    fine = not (verdict.anomalies or verdict.doubts)
+    return exit_codes.FINE if fine else exit_codes.VIOLATION
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: its sessions end, and its tables go."""
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in stops]
+    try:
+        yield
+    finally:
+        for number, handler in zip(stops, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _clients(client: str, sessions: int) -> tuple[str, ...]:

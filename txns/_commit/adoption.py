@@ -22,6 +22,7 @@ from txns._log.entry import Isolation, Kind, derived_id
 from txns._log.permitted import PREFIX
 from txns._logger import fields, logger
 from txns._stage import change_builder
+from txns._stage.restage import whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.logged_state import is_cut_off, is_of_dropped, logged_state, stranger_above
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     Wanted = Callable[[int], bool]
 
 _LOG = logger(__name__)
+
+_SOURCE = "source-snapshot-id"
+"""The key of a summary by which Iceberg knows a cherry-picked snapshot."""
 
 
 class StrangerMet(Exception):
@@ -196,24 +200,40 @@ class Adoption:
         """
         Stage the strangers' files after the newest change, and give what commits that.
 
-        Their own words in the summaries come along, the newest of each: programs keep there how
-        far they have come, and look for it below `main` when they begin again.
+        To Iceberg each of their snapshots is cherry-picked: an expiry up to 1.9 would delete the
+        files of one that is beside main's history, if no snapshot of that named it as its source.
+        Each keeps its own words, too: programs find there how far they have come, look for it
+        below `main` when they begin again, and there may be several of one kind.
 
         Raises:
             Unsupported: Their files do not fit: a column of the log is another one in them.
         """
         assert loaded.table is not None
         theirs = loaded.table.metadata
-        files, words = [], dict[str, str]()
+        picked: list[Snapshot] = []
         for snapshot_id in reversed(stranger.snapshot_ids):
             snapshot = theirs.snapshot_by_id(snapshot_id)
             assert snapshot is not None
             _check_columns(staged, theirs, snapshot)
-            files += manifests.added_files(staged.io, snapshot)
-            words |= snapshots.own_words(snapshot)
-        words = {key: said for key, said in words.items() if not key.startswith(PREFIX)}
+            picked.append(snapshot)
+        with whole_or_gone(staged):
+            for snapshot in picked:
+                self._pick(staged, snapshot)
+        return self.request(Kind.ADOPT, "adopt", loaded, staged, stranger, {})
+
+    def _pick(self, staged: StagedTable, snapshot: Snapshot) -> None:
+        """Stage what one snapshot of a stranger has appended, with its words."""
+        words = {
+            key: said
+            for key, said in snapshots.own_words(snapshot).items()
+            if not key.startswith(PREFIX)
+        }
+        files = manifests.added_files(staged.io, snapshot)
+        if (source := words.get(_SOURCE)) is not None:  # it was a cherry-pick itself
+            change_builder.stage_append(staged, self._clock, [], {_SOURCE: source})
+        taken = str(snapshot.snapshot_id)
+        words |= {_SOURCE: taken, _mark.SNAPSHOT_ADOPTED: taken}
         change_builder.stage_append(staged, self._clock, files, words)
-        return self.request(Kind.ADOPT, "adopt", loaded, staged, stranger, taken_in(stranger))
 
     def request(
         self,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from txns._log.state import LogState
     from txns._stage.staged_table import StagedTable
 
+BESIDE_STRANGERS_FROM = 2
+"""How often who goes on beside strangers has reserved: to them he may have lost each time."""
+
 
 @dataclass(frozen=True)
 class CommitRequest:
@@ -54,6 +57,11 @@ class CommitRequest:
     judge: Callable[[LogState], object] | None = None
     turn: Turn | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
+
+    @property
+    def adopts(self) -> bool:
+        """Whether strangers' rows that it meets come first; else it goes on beside them."""
+        return self.turn is None or self.turn.number < BESIDE_STRANGERS_FROM
 
     @property
     def claim(self) -> Claim:

@@ -169,7 +169,12 @@ class Committer:
                 return self._append(request, attempt, tables, proposed_ts)
             except StrangerMet as met:
                 request.key.attempts.adoptions += 1
-                self.adopt(met.table)
+                try:
+                    self.adopt(met.table)
+                except TxnsError as refusal:
+                    if not is_final(refusal):
+                        raise
+                    attempt = _refusing(refusal)  # which is the loop's to tell
 
     def _append(
         self,
@@ -338,7 +343,7 @@ class Committer:
         Who only appends and has read nothing does not ask a catalog for it: those rows and his do
         not meet, whichever come first.
         """
-        if request.kind is not Kind.COMMIT:
+        if request.kind is not Kind.COMMIT or not request.adopts:
             return
         looks = not self._births.shows(self._log.newest)  # at its swap it sees them, else
         for table, write in request.writes.items():
@@ -380,6 +385,13 @@ class Committer:
             uuid = str(write.base.table_uuid)
             if head.state.changes(uuid, after=write.applied_ts, upto=head.upper):
                 self._applier.apply_run(head, write.identifier)
+
+
+def _refusing(refusal: TxnsError) -> Attempt:
+    def refused(_state: LogState, _head: Head, _commit_ts: int) -> Entry:
+        raise refusal
+
+    return refused
 
 
 def _delete_staged(request: CommitRequest) -> None:

@@ -111,12 +111,16 @@ class ConflictChecker:
         return f"{words} ({met})"
 
     def _goes_by_files(self, entry: Entry, change: Change) -> bool:
-        """Whether files tell what an entry has done to a table: it has no other shape since."""
+        """
+        Whether files tell what an entry has done to a table: it has no other shape since.
+
+        An adoption that takes a branch away alters the table by its word, and has only appended.
+        """
         base = self.reads.bases.get(change.uuid)
         return (
             self.files is not None
             and entry.kind in {Kind.COMMIT, Kind.ADOPT}
-            and change.operation in _OF_FILES
+            and (change.operation in _OF_FILES or entry.kind is Kind.ADOPT)
             and (base is None or base.properties.get(CONFLICTS) != _BY_TABLE)
         )
 

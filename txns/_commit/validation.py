@@ -294,7 +294,7 @@ class Validation:
         try:
             return self._births.bear(head.rows, head, logged, carried, ahead)
         except StrangerMet:
-            if request.key.attempts.adopts:
+            if request.adopts and request.key.attempts.adopts:
                 raise
             return False  # who applies it keeps what they have, for an adoption after it
 

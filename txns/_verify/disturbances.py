@@ -77,7 +77,7 @@ def run(plan: Plan, timing: Timing, names: Sequence[str], life: int) -> None:
             STRANGER: Stranger(plan, handle, life, notes).append,
         }
         timing.wait(name)
-        while clock.elapsed_ms() < timing.until_ms.value:
+        while timing.goes_on():
             try:
                 does[name]()
             except Exception as error:  # noqa: BLE001 -- it is told, and tried again

@@ -7,6 +7,7 @@ What sessions did, as they write it down: a line of JSON at each turn, kept when
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import IO, TYPE_CHECKING, Any
@@ -91,22 +92,35 @@ class Journal:
             why=deed.why,
         )
 
+    def failed(self, why: str) -> None:
+        """Note a transaction that could not begin."""
+        self._note(failed=why)
+
     def _note(self, **line: Any) -> None:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
 
-def read(folder: Path) -> list[Deed]:
-    """Read what all sessions have written down in a folder."""
+def read(folder: Path) -> tuple[list[Deed], Counter[str]]:
+    """Read what all sessions have written down in a folder, and why some could not begin."""
     deeds: dict[str, Deed] = {}
+    failures = Counter[str]()
     for path in sorted(folder.glob("session-*.jsonl")):
         for line in path.read_text().splitlines():
             try:
                 told = json.loads(line)
             except ValueError:
                 continue  # the last line of one that was killed
-            _take(deeds, told)
-    return list(deeds.values())
+            if "failed" in told:
+                failures[shortened(told["failed"])] += 1
+            else:
+                _take(deeds, told)
+    return list(deeds.values()), failures
+
+
+def shortened(why: str) -> str:
+    """Give an error without the values at its end, by which each is another one."""
+    return why.split(";", maxsplit=1)[0]
 
 
 def _take(deeds: dict[str, Deed], told: dict[str, Any]) -> None:

@@ -47,6 +47,7 @@ def write(plan: Plan, verdict: Verdict) -> Path:
         "",
         *(anomalies[:_SHOWN] or ["None."]),
         *_counted("Beside the sessions", verdict.beside.deeds),
+        *_listed("What makes it doubtful", verdict.doubts),
         *_counted("Errors that were no conflicts", verdict.failures),
     ]
     path = Path(plan.folder, "page.md")
@@ -76,6 +77,11 @@ def _statements(plan: Plan, verdict: Verdict) -> Iterator[str]:
     for table, verb in sorted({each[1:] for each in verbs}):
         counts = " | ".join(str(verbs[client, table, verb]) for client in clients)
         yield f"| {table} | {verb} | {counts} |"
+
+
+def _listed(heading: str, found: list[str]) -> Iterator[str]:
+    if found:
+        yield from ("", f"## {heading}", "", *(f"- {words}" for words in found))
 
 
 def _counted(heading: str, found: Counter[str]) -> Iterator[str]:

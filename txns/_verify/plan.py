@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import load_catalog
 
+from txns._clock import SystemClock
 from txns._open import open as open_handle
 
 if TYPE_CHECKING:
+    from ctypes import c_longlong
     from multiprocessing.queues import Queue
-    from multiprocessing.sharedctypes import Synchronized
     from multiprocessing.synchronize import Event
 
     from pyiceberg.catalog import Catalog
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 PYTHON, SPARK, BOTH = "python", "spark", "both"
 CLIENTS = (PYTHON, SPARK, BOTH)
+
+_LOOK_S = 1
+"""How often who waits for the others looks whether somebody leads them still."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,27 @@ class Timing:
     Attributes:
         ready: Gets the name of each process that is ready.
         all_ready: Set when all of them are.
-        until_ms: When they end, in ms of the machine's monotonic clock.
+        until_ms: When they end, in ms of the machine's monotonic clock; without a lock, which one
+            that is killed would keep.
     """
 
     ready: Queue[str]
     all_ready: Event
-    until_ms: Synchronized[int]
+    until_ms: c_longlong
 
     def wait(self, name: str) -> None:
         """Say that a process is ready, and wait for the others."""
         self.ready.cancel_join_thread()  # one that is killed may leave its lock to nobody
         self.ready.put(name)
-        self.all_ready.wait()
+        while not self.all_ready.wait(_LOOK_S):
+            if not _is_led():
+                raise SystemExit
+
+    def goes_on(self) -> bool:
+        """Whether there is time for more; none is left when the process that leads has died."""
+        return SystemClock().elapsed_ms() < self.until_ms.value and _is_led()
+
+
+def _is_led() -> bool:
+    leader = parent_process()
+    return leader is None or leader.is_alive()

@@ -17,7 +17,7 @@ from txns._verify.plan import PYTHON, SPARK, Timing
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from multiprocessing.process import BaseProcess
 
     from txns._verify.plan import Plan
@@ -40,6 +40,13 @@ class Worker(NamedTuple):
     target: Callable[[Plan, Timing, Any, int], None]
     what: list[Any]
 
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        if self.target is disturbances.run:
+            return str(self.what[0])
+        return " and ".join(f"session {number}" for number in self.what)
+
     def has_worked(self, plan: Plan, life: int) -> bool:
         """Whether one life of it has written anything down."""
         beside = self.target is disturbances.run
@@ -58,22 +65,41 @@ def workers_of(plan: Plan, *, disturb: bool) -> list[Worker]:
     ]
 
 
+class Ran(NamedTuple):
+    """
+    How a plan was carried out.
+
+    Attributes:
+        kills: How often a process was killed.
+        wrong: Which have not ended as they should, in words.
+    """
+
+    kills: int
+    wrong: list[str]
+
+
 class Processes:
     """The running processes of a plan; what is left of them when the block ends is killed."""
 
     def __init__(self, plan: Plan, workers: list[Worker]) -> None:
-        """Start one for each worker."""
+        """Start one for each worker; none stays where one cannot be started."""
         self._plan = plan
         self._workers = workers
         self._context = multiprocessing.get_context("spawn")
         context = self._context
-        self._timing = Timing(context.Queue(), context.Event(), context.Value("q", 0))
+        self._timing = Timing(context.Queue(), context.Event(), context.Value("q", 0, lock=False))
         self._lives = [0] * len(workers)
-        self._running = [self._started(number) for number in range(len(workers))]
+        self._running: list[BaseProcess] = []
+        try:
+            for number in range(len(workers)):
+                self._running.append(self._started(number))
+        except BaseException:
+            self._kill_all()
+            raise
 
-    def run(self, *, kill: bool) -> int:
+    def run(self, *, kill: bool) -> Ran:
         """
-        Let them work until their time is over; give how often one was killed.
+        Let them work until their time is over.
 
         Raises:
             InvalidUsage: One of them could not begin.
@@ -87,10 +113,23 @@ class Processes:
                 self._kill_until(until_s)
             for process in self._running:
                 process.join(max(until_s - time.monotonic(), 0) + _ENDS_WITHIN_S)  # noqa: TID251
+            wrong = [*self._wrong()]
         finally:
-            for process in self._running:
-                _kill(process)
-        return sum(self._lives)
+            self._kill_all()
+        return Ran(sum(self._lives), wrong)
+
+    def _wrong(self) -> Iterator[str]:
+        """Say which have not ended as they should, when their time is over."""
+        for worker, process in zip(self._workers, self._running, strict=True):
+            name = worker.name
+            if process.exitcode is None:
+                yield f"{name} was still at work {_ENDS_WITHIN_S} s after its time, and was killed"
+            elif process.exitcode:
+                yield f"{name} has ended by itself, with exit code {process.exitcode}"
+
+    def _kill_all(self) -> None:
+        for process in self._running:
+            _kill(process)
 
     def _started(self, number: int) -> BaseProcess:
         worker = self._workers[number]

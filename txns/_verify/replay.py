@@ -8,6 +8,7 @@ where it committed; and the tables have to hold in the end what one after the ot
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,8 +80,8 @@ class Replay:
         yield from self._stale()
         for table, rows in self.final.items():
             if found[table] != rows:
-                lost = [row for row in rows if row not in found[table]]
-                more = [row for row in found[table] if row not in rows]
+                wanted, there = Counter(rows), Counter(found[table])
+                lost, more = [*(wanted - there).elements()], [*(there - wanted).elements()]
                 yield Anomaly("other rows in the end", "", f"{table}: lost {lost}, more {more}")
 
     def _of(self, deed: Deed, level: Isolation) -> Iterator[Anomaly]:

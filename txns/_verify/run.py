@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.transforms import IdentityTransform
 
+from txns._identifier import parts_of
 from txns._log.entry import Isolation, Kind
+from txns._table.mark import mark_of
 from txns._verify import disturbances, history
 from txns._verify.disturbances import STRANGERS_FROM, Beside
 from txns._verify.history import Outcome
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from txns._verify.history import Deed
     from txns._verify.model import Rows, State
     from txns._verify.plan import Plan
+    from txns._verify.processes import Ran
 
 _MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
 
@@ -38,6 +42,7 @@ class Verdict:
         anomalies: What the level forbids, and was seen.
         kills: How often a process was killed.
         failures: Errors that were no conflicts, by their words.
+        wrong: Which processes have not ended as they should, in words.
         beside: What went on beside the sessions.
     """
 
@@ -46,6 +51,14 @@ class Verdict:
     kills: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     beside: Beside = field(default_factory=Beside)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Say why a run without an anomaly has shown less than it was to show."""
+        writes = any(deed.wrote and deed.commit_ts is not None for deed in self.deeds)
+        nothing = [] if writes else ["no transaction that writes has committed: nothing is shown"]
+        return [*nothing, *self.wrong]
 
     def count(self, outcome: Outcome) -> int:
         """Say how many transactions ended so."""
@@ -66,44 +79,64 @@ def make_tables(handle: Handle, names: dict[str, str]) -> None:
 
 
 def drop_tables(handle: Handle, names: dict[str, str]) -> None:
-    """Take the tables of a run from care, and away with their files: nobody reads them any more."""
-    handle.apply_le()
+    """
+    Take the tables of a run from care, and away with their files: nobody reads them any more.
+
+    One that cannot go keeps no other from it.
+
+    Raises:
+        Exception: Of the last one that cannot.
+    """
+    failure: Exception | None = None
     for name in names.values():
-        handle.forget(name)
-        handle.parts.catalog.purge_table(name)
+        try:
+            _drop_table(handle, name)
+        except NoSuchTableError:
+            continue  # it was not made
+        except Exception as error:  # noqa: BLE001 -- told when the others are gone
+            failure = error
+    if failure is not None:
+        raise failure
 
 
-def run(plan: Plan, *, kill: bool, disturb: bool) -> int:
-    """Run all sessions until their time is over; give how often a process was killed."""
+def _drop_table(handle: Handle, name: str) -> None:
+    table = parts_of(name)
+    handle.parts.applier.apply(handle.parts.log.load(), table)
+    if mark_of(handle.parts.catalog.load_table(table).metadata) is not None:
+        handle.forget(table)
+    handle.parts.catalog.purge_table(table)
+
+
+def run(plan: Plan, *, kill: bool, disturb: bool) -> Ran:
+    """Run all sessions until their time is over."""
     return Processes(plan, workers_of(plan, disturb=disturb)).run(kill=kill)
 
 
-def judge(handle: Handle, plan: Plan, kills: int, level: str) -> Verdict:
+def judge(handle: Handle, plan: Plan, ran: Ran, level: str) -> Verdict:
     """
     Settle what became of every transaction, and replay what has committed.
 
     Args:
         handle: Over the catalog.
         plan: Of the run.
-        kills: How often a process was killed.
+        ran: How it was carried out.
         level: What is judged by.
     """
     folder = Path(plan.folder)
-    deeds, beside = history.read(folder), disturbances.read(folder)
-    failures: Counter[str] = Counter()
+    (deeds, failures), beside = history.read(folder), disturbances.read(folder)
     anomalies: list[Anomaly] = []
     if beside.tried:
         disturbances.adopt(handle, plan.tables[EVENTS])  # what one that was killed has left
     standing = _standing(handle, min((deed.read_ts for deed in deeds), default=0))
     for deed in deeds:
         if deed.outcome is Outcome.UNKNOWN and deed.why:
-            failures[deed.why.split(";", maxsplit=1)[0]] += 1
+            failures[history.shortened(deed.why)] += 1
         anomalies += _settled(deed, standing.get(deed.txn_id))
     found = state(handle, plan.tables)
     found[EVENTS], strangers = _parted(found[EVENTS])
     anomalies += Replay(initial(), deeds).anomalies(Isolation.parse(level), found)
     anomalies += [Anomaly("a stranger's rows", "", words) for words in beside.wrong(strangers)]
-    return Verdict(deeds, anomalies, kills, failures, beside)
+    return Verdict(deeds, anomalies, ran.kills, failures, beside, ran.wrong)
 
 
 def _parted(rows: Rows) -> tuple[Rows, Rows]:

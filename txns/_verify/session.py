@@ -23,6 +23,9 @@ _NUMBERS = 1_000_000
 """Each life of a session has so many of its own."""
 _LIVES = 10_000
 
+_PAUSE_MS = 200
+"""After a BEGIN that has failed: a catalog may be away for a while."""
+
 
 class Begun(NamedTuple):
     """A transaction that has begun: its id, and what it reads at, in ms."""
@@ -78,10 +81,9 @@ def work(plan: Plan, timing: Timing, client: Client, session: int, life: int) ->
     """
     rng = Random(f"{plan.seed}/{session}/{life}")  # noqa: S311 -- no secret
     numbers = iter(range((_LIVES * session + life) * _NUMBERS, 2**62))
-    clock = SystemClock()
     with Path(plan.folder, journal_name(session, life)).open("w") as file:
         journal = Journal(file)
-        while clock.elapsed_ms() < timing.until_ms.value:
+        while timing.goes_on():
             (workload,) = rng.choices([*WORKLOADS], [*WORKLOADS.values()])
             program = partial(workload, rng, fresh=lambda: next(numbers))
             _transact(client, session, journal, program)
@@ -95,7 +97,12 @@ def _transact(
 ) -> None:
     clock = SystemClock()
     began_ms = clock.elapsed_ms()
-    begun = client.begin()
+    try:
+        begun = client.begin()
+    except Exception as error:  # noqa: BLE001 -- the next one may begin
+        journal.failed(f"{type(error).__name__}: {error}")
+        clock.sleep(_PAUSE_MS)
+        return
     deed = Deed(begun.txn_id, session, began_ms, begun.read_ts)
     journal.began(deed)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.txns.lake import ids, rows
+from txns._admin.adopt import adopt_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,11 +62,11 @@ def test_what_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
 
 
 @contextmanager
-def watching(lake: Lake) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str]]]:
+def watching(lake: Lake, *tables: str) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str]]]:
     """Run `txns adopt --watch` as a process; give it, and its lines as they come."""
     options = ["--catalog", "lake", "--uri", f"sqlite:///{lake.folder}/catalog.db?timeout=30"]
     options += ["--warehouse", f"file://{lake.folder}/warehouse"]
-    options += ["adopt", "--watch", "--every", "100ms"]
+    options += ["adopt", *tables, "--watch", "--every", "100ms"]
     process = subprocess.Popen(
         [sys.executable, "-c", "from txns._cli import main; main()", *options],
         stdout=subprocess.PIPE,
@@ -98,3 +99,48 @@ def test_watch_adopts_until_it_is_stopped(shop, number):
     snapshot = shop.open().snapshot()
     assert [1, 2, 7, 8, 9] == ids(snapshot.load_table("shop.a")) == shop.plain_ids("shop.a")
     assert [1, 2] == ids(snapshot.load_table("shop.b"))
+
+
+def test_what_is_wrong_with_a_table_that_is_named_is_told(shop, cli):
+    """Who names it wants to know why nothing is adopted; of all others `txns status` tells."""
+    shop.another_catalog().load_table("shop.a").append(rows(9))
+    shop.another_catalog().load_table("shop.a").delete("id = 1")
+    shop.catalog.create_table("shop.plain", rows(1).schema)
+    for name, why in (
+        ("shop.a", "txns repair adopt shop.a"),
+        ("shop.plain", "txns register shop.plain"),
+    ):
+        done = cli("adopt", name)
+        assert 1 == done.exit_code
+        assert f"{name}: not adopted: " in done.output
+        assert why in done.output
+    assert (0, "") == (cli("adopt").exit_code, cli("adopt").output)
+
+
+def test_watch_tells_once_that_its_table_is_gone(shop):
+    """It may come back."""
+    shop.another_catalog().load_table("shop.a").append(rows(8))
+    with watching(shop, "shop.a", "shop.b") as (process, lines):
+        assert lines.get(timeout=WAIT_S).startswith("shop.a: adopted 1 rows at ")
+        shop.catalog.rename_table("shop.a", "shop.other")
+        assert process.stderr is not None
+        assert "shop.a: not adopted: " in process.stderr.readline()
+        shop.another_catalog().load_table("shop.b").append(rows(9))
+        assert lines.get(timeout=WAIT_S).startswith("shop.b: adopted 1 rows at ")
+        shop.catalog.rename_table("shop.other", "shop.a")
+        shop.another_catalog().load_table("shop.a").append(rows(9))
+        assert lines.get(timeout=WAIT_S).startswith("shop.a: adopted 1 rows at ")
+
+
+def test_a_look_ends_between_two_tables(shop, cli):
+    """There may be thousands, and a catalog that takes a minute for each."""
+    parts, looked = shop.open().parts, []
+
+    def is_over():
+        looked.append(len(looked))
+        return len(looked) > 1
+
+    for name in ("shop.a", "shop.b"):
+        shop.another_catalog().load_table(name).append(rows(9))
+    assert [("shop", "a")] == [each.identifier for each in adopt_all(parts, is_over)]
+    assert cli("adopt").output.startswith("shop.b: adopted 1 rows at ")

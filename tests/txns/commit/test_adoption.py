@@ -23,6 +23,8 @@ from txns._commit.group import ADOPTIONS_MAX
 from txns._log.entry import Kind
 
 if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
     from tests.txns.lake import Lake
 
 BESIDE = 100
@@ -214,24 +216,127 @@ def test_a_stranger_who_appends_again_and_again_stops_nobody(lake, ours):
 
 
 def test_programs_find_how_far_they_have_come(lake, ours):
-    """Their words are in the history of `main`, the newest of each: Kafka Connect goes by them."""
+    """Their words are in the history of `main`: Kafka Connect goes by them."""
     a = lake.table("a", [1])
     plain = lake.another_catalog().load_table(a)
     plain.append(rows(BESIDE), snapshot_properties={OFFSETS: "1", "kafka.connect.task": "x"})
     plain.append(rows(BESIDE + 1), snapshot_properties={OFFSETS: "2"})
     ours.catalog().load_table(a).append(rows(2))
-    metadata = lake.catalog.load_table(a).metadata
-    line = ancestors_of(metadata.current_snapshot(), metadata)
-    found = [at.summary[OFFSETS] for at in line if OFFSETS in at.summary.additional_properties]
-    assert "2" == found[0]
-    line = [*ancestors_of(metadata.current_snapshot(), metadata)]
-    words = [at.summary.additional_properties for at in line]
-    adopted = next(each for each in words if "txns.adopted" in each)
-    assert ("x", "2", "2") == (
-        adopted["kafka.connect.task"],
-        adopted[OFFSETS],
-        adopted["added-records"],
+    assert ["2", "1"] == _said(lake, a, OFFSETS)
+    assert ["x"] == _said(lake, a, "kafka.connect.task")
+
+
+def test_several_programs_of_one_kind_find_how_far_each_has_come(lake, ours):
+    """
+    Else one that begins again would append once more what was adopted.
+
+    1. Two jobs append to one table. 2. Somebody adopts both. 3. Each looks from `main` down for the
+    newest snapshot of its own, as Flink's sink does.
+    """
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    for job, checkpoint in (("one", 6), ("two", 3), ("one", 7), ("two", 4)):
+        said = {"flink.job-id": job, "flink.max-committed-checkpoint-id": str(checkpoint)}
+        plain.append(rows(BESIDE + checkpoint), snapshot_properties=said)
+    ours.catalog().load_table(a).append(rows(2))
+    jobs = _said(lake, a, "flink.job-id")
+    checkpoints = _said(lake, a, "flink.max-committed-checkpoint-id")
+    assert {"one": "6", "two": "3"} | {"one": "7", "two": "4"} == dict(
+        zip(reversed(jobs), reversed(checkpoints), strict=True)
     )
+    assert ["adopt", "commit"] == kinds(ours)
+    assert is_clean(ours)
+
+
+def test_to_iceberg_what_is_adopted_was_cherry_picked(lake, ours):
+    """
+    Expiry up to Iceberg 1.9 deletes what an expired snapshot beside main's history has added.
+
+    Unless a snapshot of that history names it as its source. One that was cherry-picked itself has
+    another source, which is named as well.
+    """
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    plain.append(rows(BESIDE))
+    plain.append(rows(BESIDE + 1), snapshot_properties={"source-snapshot-id": "77"})
+    first, second = plain.snapshots()[-2:]
+    ours.catalog().load_table(a).append(rows(2))
+    sources = [str(each.snapshot_id) for each in (second, first)]
+    assert [sources[0], "77", sources[1]] == _said(lake, a, "source-snapshot-id")
+    assert sources == _said(lake, a, "txns.adopted")
+    line = {at.snapshot_id for at in _line(lake, a)}
+    assert not line & {first.snapshot_id, second.snapshot_id}
+    assert [1, 2, BESIDE, BESIDE + 1] == lake.plain_ids(a)
+    assert is_clean(ours)
+
+
+def _line(lake: Lake, name: str) -> list[Snapshot]:
+    metadata = lake.another_catalog().load_table(name).metadata
+    return [*ancestors_of(metadata.current_snapshot(), metadata)]
+
+
+def _said(lake: Lake, name: str, key: str) -> list[str]:
+    """Give what the history of `main` says under a key, the newest first."""
+    words = [at.summary.additional_properties for at in _line(lake, name)]
+    return [each[key] for each in words if key in each]
+
+
+def test_who_has_lost_twice_goes_on_beside_them(lake, ours):
+    """
+    Else who reads a table for longer than a stranger pauses would lose each time.
+
+    1. A transaction reads all of a table. 2. A stranger appends. 3. It commits: that is adopted,
+    and it has lost; so at the second try. 4. At the third it comes before what is appended then.
+    """
+    a = lake.table("a", [1])
+    values, tries = count(BESIDE), []
+
+    def sums(txn):
+        table = txn.load_table(a)
+        tries.append(ids(table))
+        table.append(rows(10 + len(tries)))
+        appends(lake, a, next(values))
+
+    txns.run_transaction(ours, sums)
+    assert [[1], [1, BESIDE], [1, BESIDE, BESIDE + 1]] == tries
+    expected = [1, 13, BESIDE, BESIDE + 1, BESIDE + 2]
+    assert expected == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+    assert ["adopt", "adopt", "commit", "adopt"] == kinds(ours)
+    assert is_clean(ours)
+
+
+def test_a_conflict_of_an_adoption_is_one_of_all_tries_under_the_id(lake):
+    """1. Under the lock strangers' rows are met. 2. To adopt them clashes: an abort says so."""
+    ours = lake.open(apply="atomic")
+    a = lake.table("a", [1])
+    txn = ours.begin(txn_id="nightly")
+    txn.load_table(a).append(rows(2))
+    appends(lake, a, BESIDE)
+    clash = txns.Conflict("the table was created later", table=("shop", "a"), least_ts=1)
+    with (
+        mock.patch.object(ours.parts.adoption, "due", side_effect=clash),
+        pytest.raises(txns.Conflict, match="created later"),
+    ):
+        txn.commit()
+    assert ["nightly"] == [row["txn_id"] for row in ours.transactions() if row["kind"] == "abort"]
+
+
+def test_what_is_adopted_from_a_branch_goes_by_files_as_well(lake):
+    """
+    The change takes the branch away, too, which alters the table by its word.
+
+    1. An apply has kept a stranger's rows. 2. A transaction removes others. 3. They are adopted.
+    """
+    a = lake.table("a", [1, 2])
+    later = lake.open(apply="next")
+    later.catalog().load_table(a).append(rows(3))
+    appends(lake, a, BESIDE)
+    later.apply_le()
+    txn = later.begin()
+    txn.load_table(a).delete("id = 1")
+    assert lake.open(lake.another_catalog()).parts.committer.adopt(("shop", "a"))
+    txn.commit()
+    assert [2, 3, BESIDE] == ids(later.snapshot().load_table(a))
 
 
 # ------------------------------------------------------------------ what a person decides

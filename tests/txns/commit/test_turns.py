@@ -286,6 +286,40 @@ def test_who_gives_up_takes_it_out(lake, handle, names):
     assert () == _standing(handle)
 
 
+def test_a_try_that_does_not_begin_reserves_nothing(lake, handle, names, monkeypatch):
+    """1. It has reserved. 2. Something fails, or somebody interrupts it, before it has begun."""
+    lost = _lose(handle, lake.open(), *names)
+    with pytest.raises(txns.InvalidUsage):
+        handle.begin(after=lost, as_of=handle.upper + 1000, isolation="serializable")
+    assert () == _standing(handle)
+    with pytest.raises(txns.InvalidUsage, match="level"):
+        handle.begin(after=lost, isolation="none")
+    monkeypatch.setattr("txns._handle.Transaction", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        handle.begin(after=lost)
+    assert () == _standing(handle)
+
+
+def _interrupted(*_args):
+    raise KeyboardInterrupt
+
+
+def test_who_is_interrupted_between_two_tries_reserves_nothing(lake, handle, names, monkeypatch):
+    """1. The second try loses, too. 2. In the pause after it somebody presses Ctrl-C."""
+    other = lake.open()
+
+    def loses(txn):
+        ids(txn.load_table(names[0]))
+        txn.load_table(names[1]).append(rows(1))
+        other.catalog().load_table(names[0]).append(rows(2))
+        if _standing(handle):
+            monkeypatch.setattr(handle, "back_off", _interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        txns.run_transaction(handle, loses)
+    assert () == _standing(handle)
+
+
 def test_a_holder_that_has_died_is_waited_for_once(lake, handle, names):
     """Who has waited leaves it out; who only appends has not waited."""
     read, written = names

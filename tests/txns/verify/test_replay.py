@@ -83,6 +83,8 @@ def test_lost_and_doubled_rows():
     assert ["other rows in the end"] == _found(deeds, STRICT, BEFORE)
     doubled = {**BEFORE, "a": (Row(7, 1, 0), Row(7, 1, 0))}
     assert ["other rows in the end"] == _found(deeds, STRICT, doubled)
+    (told,) = Replay(BEFORE, deeds).anomalies(STRICT, doubled)
+    assert "a: lost [], more [Row(id=7, day=1, amount=0)]" == told.words
 
 
 def test_elles_format():

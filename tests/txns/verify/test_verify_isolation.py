@@ -6,18 +6,32 @@ Those of Spark are in integration_tests/both/test_verify_isolation.py.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
 from importlib import util
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from txns._cli import main
+from txns._cli import exit_codes, main
 from txns._verify import disturbances
+from txns._verify import run as verify_run
 from txns._verify.disturbances import STRANGERS_FROM
+from txns._verify.history import Deed
 from txns._verify.model import Row
 from txns._verify.plan import clients_of
+from txns._verify.processes import Worker
+from txns._verify.run import Verdict
+from txns._verify.session import work
 from txns.errors import InvalidUsage
+
+WAIT_S = 240
 
 
 def _verify(lake, *options):
@@ -58,6 +72,104 @@ def test_what_goes_on_beside_the_sessions(lake):
     page = (folder / "page.md").read_text()
     for word in ("compacted", "expired", "adopted"):
         assert f" times: {word}\n" in page, page
+
+
+@contextmanager
+def _running(lake):
+    """Run it for ten minutes as a process, and give that when a session has begun to work."""
+    where = ["--uri", f"sqlite:///{lake.folder}/catalog.db?timeout=30", "--catalog", "lake"]
+    where += ["--warehouse", f"file://{lake.folder}/warehouse", "verify-isolation"]
+    told = lake.folder / "told"
+    options = ["--seconds", "600", "--sessions", "2", "--out", str(told)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from txns._cli import main; main()", *where, *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + WAIT_S
+        while not any(each.stat().st_size for each in told.glob("*/session-*.jsonl")):
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+)
+@pytest.mark.usefixtures("handle")
+def test_one_that_is_stopped_leaves_nothing(lake, number):
+    """Its tables and its namespace go, its sessions end."""
+    with _running(lake) as process:
+        process.send_signal(number)
+        assert exit_codes.STOPPED == process.wait(WAIT_S)
+    assert [("shop",), ("txns",)] == sorted(lake.another_catalog().list_namespaces())
+
+
+@pytest.mark.usefixtures("handle")
+def test_sessions_end_with_who_leads_them(lake):
+    """Where it was killed, nobody stops them."""
+    with _running(lake) as process:
+        sessions = [pid for pid, parent in _processes() if parent == process.pid]
+        assert len(sessions) > 1
+        process.kill()
+        process.wait()
+        until = time.monotonic() + WAIT_S
+        while left := {*sessions} & {pid for pid, _ in _processes()}:
+            assert time.monotonic() < until, left
+            time.sleep(0.1)
+
+
+def _processes():
+    """Give the ids of all processes, and of their parents; not of those that have ended."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, *_ = path.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                yield int(path.parent.name), int(parent)
+
+
+def test_a_run_in_which_nothing_has_committed_shows_nothing():
+    """It is not told as one without an anomaly."""
+    verdict = Verdict([Deed("one", 0, 0, 1)], [])
+    assert ["no transaction that writes has committed: nothing is shown"] == verdict.doubts
+    standing = Deed("two", 0, 0, 1, wrote=True, commit_ts=2)
+    assert [] == Verdict([standing], []).doubts
+    assert ["it hangs"] == Verdict([standing], [], wrong=["it hangs"]).doubts
+
+
+@pytest.mark.usefixtures("handle")
+def test_a_session_that_dies_of_itself_is_told(lake, monkeypatch):
+    """So is one whose transactions do not begin: it goes on, and may do better."""
+    workers = [Worker(_dies, [0]), Worker(_fails, [1])]
+    monkeypatch.setattr(verify_run, "workers_of", lambda *_args, **_options: workers)
+    done = _verify(lake, "--seconds", "2", "--sessions", "2")
+    assert 1 == done.return_value, done.output
+    assert "session 0 has ended by itself, with exit code 7" in done.output
+    assert "no transaction that writes has committed" in done.output
+    (folder,) = (lake.folder / "told").iterdir()
+    page = (folder / "page.md").read_text()
+    assert "times: OSError: the catalog is away" in page
+    assert "session 0 has ended by itself" in page
+
+
+def _dies(_plan, timing, _sessions, _life):
+    timing.wait("session-0")
+    os._exit(7)
+
+
+class _Away:
+    def begin(self):
+        raise OSError("the catalog is away; at=`now`")
+
+
+def _fails(plan, timing, sessions, life):
+    timing.wait("session-1")
+    work(plan, timing, _Away(), sessions[0], life)
 
 
 def test_the_rows_of_a_stranger_are_there_once(tmp_path):

@@ -26,6 +26,8 @@ import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -37,12 +39,12 @@ import java.util.function.LongPredicate;
 import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.DataFile;
 import org.apache.iceberg.HistoryEntry;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -281,31 +283,46 @@ public final class Adoption {
   /**
    * Stage the strangers' files after the newest change, and give what commits that.
    *
-   * <p>Their own words in the summaries come along, the newest of each: programs keep there how far
-   * they have come, and look for it below {@code main} when they begin again.
+   * <p>To Iceberg each of their snapshots is cherry-picked: an expiry up to 1.9 would delete the
+   * files of one that is beside main's history, if no snapshot of that named it as its source. Each
+   * keeps its own words, too: programs find there how far they have come, look for it below {@code
+   * main} when they begin again, and there may be several of one kind.
    *
    * @throws TxnException 0A000 where a column of the log is another one in them
    */
   public CommitRequest ofAppend(Loaded loaded, StagedTable staged, Stranger stranger) {
     Table source = loaded.table();
-    AppendFiles append =
-        new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
-    for (int i = stranger.snapshotIds().size() - 1; i >= 0; i--) {
-      Snapshot theirs = source.snapshot(stranger.snapshotIds().get(i));
-      checkColumns(staged, source, theirs);
-      Iterable<DataFile> files =
-          SnapshotChanges.builderFor(source).snapshot(theirs).build().addedDataFiles();
-      files.forEach(append::appendFile);
-      Restager.ownWords(theirs)
-          .forEach(
-              (key, said) -> {
-                if (!key.startsWith(Permitted.PREFIX)) {
-                  append.set(key, said);
-                }
-              });
+    List<Snapshot> picked =
+        new ArrayList<>(stranger.snapshotIds().stream().map(source::snapshot).toList());
+    Collections.reverse(picked); // the oldest first
+    picked.forEach(theirs -> checkColumns(staged, source, theirs));
+    picked.forEach(theirs -> pick(staged, source, theirs));
+    return request(EntryKind.ADOPT, "adopt", loaded, staged, stranger, Map.of());
+  }
+
+  /** Stage what one snapshot of a stranger has appended, with its words. */
+  private static void pick(StagedTable staged, Table source, Snapshot theirs) {
+    Map<String, String> words = new HashMap<>(Restager.ownWords(theirs));
+    words.keySet().removeIf(key -> key.startsWith(Permitted.PREFIX));
+    String before = words.get(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP);
+    if (before != null) { // it was a cherry-pick itself
+      appendTo(staged).set(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, before).commit();
     }
+    String taken = Long.toString(theirs.snapshotId());
+    words.put(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, taken);
+    words.put(TableMark.SNAPSHOT_ADOPTED, taken);
+    AppendFiles append = appendTo(staged);
+    SnapshotChanges.builderFor(source)
+        .snapshot(theirs)
+        .build()
+        .addedDataFiles()
+        .forEach(append::appendFile);
+    words.forEach(append::set);
     append.commit();
-    return request(EntryKind.ADOPT, "adopt", loaded, staged, stranger, takenIn(stranger));
+  }
+
+  private static AppendFiles appendTo(StagedTable staged) {
+    return new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
   }
 
   /** Refuse files in which the id of a column stands for something else in the log. */

@@ -52,6 +52,9 @@ public record CommitRequest(
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
 
+  /** How often who goes on beside strangers has reserved: to them he may have lost each time. */
+  private static final int BESIDE_STRANGERS_FROM = 2;
+
   /** What has no tries: it is as old as what it was read at. */
   public CommitRequest(
       EntryKind kind,
@@ -85,6 +88,11 @@ public record CommitRequest(
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
   ChangeBuilder.Built built(StagedTable staged, long commitTs) {
     return ChangeBuilder.build(staged, key.txnId(), commitTs, marks);
+  }
+
+  /** Whether strangers' rows that it meets come first; else it goes on beside them. */
+  boolean adopts() {
+    return turn.number() < BESIDE_STRANGERS_FROM;
   }
 
   /**

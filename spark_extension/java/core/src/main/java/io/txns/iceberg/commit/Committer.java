@@ -169,13 +169,29 @@ public final class Committer {
       Map<TableIdentifier, StagedTable> movable,
       long proposedTs) {
     CommitGroup.Key key = request.key();
+    CommitGroup.Attempt next = attempt;
     while (true) {
       try {
-        return metrics.append(loop, key, attempt, movable, proposedTs, request.claim());
+        return metrics.append(loop, key, next, movable, proposedTs, request.claim());
       } catch (StrangerMet met) {
         key.attempts().adopting();
-        adopt(met.table());
+        next = afterAdopting(met, next);
       }
+    }
+  }
+
+  /** The attempt that follows an adoption: where that is refused, the loop is to tell it. */
+  private CommitGroup.Attempt afterAdopting(StrangerMet met, CommitGroup.Attempt attempt) {
+    try {
+      adopt(met.table());
+      return attempt;
+    } catch (TxnException refusal) {
+      if (!TxnException.isFinal(refusal)) {
+        throw refusal;
+      }
+      return (head, commitTs) -> {
+        throw refusal;
+      };
     }
   }
 
@@ -375,7 +391,7 @@ public final class Committer {
    * come first.
    */
   private void adoptDue(CommitRequest request) {
-    if (request.kind() != EntryKind.COMMIT) {
+    if (request.kind() != EntryKind.COMMIT || !request.adopts()) {
       return;
     }
     boolean looks = !births.shows(config.get(), log.newest()); // at its swap it sees them, else

@@ -126,12 +126,15 @@ final class ConflictChecker {
     return files.get().met(entry, change).map(met -> words + " (" + met + ")").orElse(null);
   }
 
-  /** Whether files tell what an entry has done to a table. */
+  /**
+   * Whether files tell what an entry has done to a table. An adoption that takes a branch away
+   * alters the table by its word, and has only appended.
+   */
   private boolean goesByFiles(Entry entry, Change change) {
     TableMetadata base = reads.baseOf(change.uuid());
     return files.isPresent()
         && OF_ROWS.contains(entry.kind())
-        && OF_FILES.contains(change.operation())
+        && (OF_FILES.contains(change.operation()) || entry.kind() == EntryKind.ADOPT)
         && (base == null || !BY_TABLE.equals(base.properties().get(Permitted.CONFLICTS)));
   }
 

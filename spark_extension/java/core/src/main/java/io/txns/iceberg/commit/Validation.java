@@ -374,7 +374,7 @@ final class Validation {
     try {
       return births.bear(head, logged, built.request(), ahead);
     } catch (StrangerMet e) {
-      if (request.key().attempts().adopts()) {
+      if (request.adopts() && request.key().attempts().adopts()) {
         throw e;
       }
       return false; // who applies it keeps what they have, for an adoption after it
