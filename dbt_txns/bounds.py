@@ -20,6 +20,11 @@ _LONGEST_TEXT = 1000
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _BY_TEXT = frozenset({"tinyint", "smallint", "int", "bigint", "date", "timestamp_ntz"})
 _ROWS = "count(*)"
+_ALIAS = "new_rows"
+# Of a text with another one no setting of the session makes anything else: not backslashes, which
+# are escapes in some, and not variables.
+_PLAIN = re.compile(r"[\w .,:;/+@#=()-]*", re.ASCII)
+_UNQUOTED = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,18 @@ class _Key:
         if self.kind == "timestamp":
             # Its text is of the session's time zone, and there are hours that come twice.
             text = "cast(unix_micros({}({})) as string)"
-        return [*(text.format(which, self.name) for which in ("min", "max")), f"count({self.name})"]
+        elif self.kind == "string":
+            # A string of Spark's may be no UTF-8, and would arrive as another one.
+            text = "hex({}({}))"
+        # By the alias a name is a column's, and no literal's nor a function's without brackets.
+        column = f"{_ALIAS}.{self.name}"
+        return [*(text.format(which, column) for which in ("min", "max")), f"count({column})"]
 
-    def literal(self, text: str) -> str:
-        """Give a value in SQL, of the text that was asked for."""
+    def bound(self, answer: str) -> str | None:
+        """Give a value in SQL, of what was asked for; None if it is not worth a condition."""
         if self.kind == "timestamp":
-            return f"timestamp_micros({text})"
-        return _quoted(text) if self.kind == "string" else f"cast('{text}' as {self.kind})"
+            return f"timestamp_micros({answer})"
+        return _string(answer) if self.kind == "string" else f"cast('{answer}' as {self.kind})"
 
 
 def query(relation: str, keys: Sequence[str], types: Mapping[str, str]) -> str:
@@ -57,10 +67,10 @@ def query(relation: str, keys: Sequence[str], types: Mapping[str, str]) -> str:
     Args:
         relation: The new rows.
         keys: Names of their columns.
-        types: Spark's types by names in small letters.
+        types: Spark's types by names in small letters; none of names that are two columns'.
     """
     asked = [_ROWS, *(each for key in _told(keys, types) for each in key.asked())]
-    return f"select {', '.join(asked)} from {relation}"  # noqa: S608  (names)
+    return f"select {', '.join(asked)} from {relation} as {_ALIAS}"  # noqa: S608  (names)
 
 
 def predicates(
@@ -96,15 +106,15 @@ def predicates(
             if nulls is None:
                 return None
             found.append(nulls)
-        elif _is_bound(least) and _is_bound(greatest):
-            within = f"{column} >= {key.literal(least)} and {column} <= {key.literal(greatest)}"
+        elif (low := key.bound(least)) and (high := key.bound(greatest)):
+            within = f"{column} >= {low} and {column} <= {high}"
             found.append(f"({within}) or {nulls}" if nulls else within)
     return found
 
 
 def _told(keys: Sequence[str], types: Mapping[str, str]) -> list[_Key]:
     """Give the keys that are columns of a type with an order, and values that text tells."""
-    found = [_Key(key, types.get(key.strip("`").lower(), "")) for key in keys]
+    found = [_Key(key, types.get(_column(key), "")) for key in keys]
     return [
         key
         for key in found
@@ -112,12 +122,19 @@ def _told(keys: Sequence[str], types: Mapping[str, str]) -> list[_Key]:
     ]
 
 
-def _is_bound(text: str) -> bool:
-    """Say whether a value is worth a condition."""
-    return len(text) <= _LONGEST_TEXT and _UUID.fullmatch(text) is None
+def _column(key: str) -> str:
+    """Give the name of the column that a key is; an empty one where it is something else."""
+    if key.startswith("`") and key.endswith("`"):
+        return key[1:-1].lower()
+    return key.lower() if _UNQUOTED.fullmatch(key) else ""
 
 
-def _quoted(text: str) -> str:
-    """Give a string literal; `${x}` in it is no variable."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-    return f"'{escaped}'"
+def _string(answer: str) -> str | None:
+    """Give a string in SQL, of its bytes in hexadecimal digits."""
+    try:
+        text = bytes.fromhex(answer).decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if len(text) > _LONGEST_TEXT or _UUID.fullmatch(text):
+        return None
+    return f"'{text}'" if _PLAIN.fullmatch(text) else f"cast(X'{answer}' as string)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+import uuid
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,16 +19,17 @@ from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, Spa
 from dbt.adapters.txns import bounds
 from dbt.adapters.txns.aside import making_way, put_back
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
+from dbt.adapters.txns.debug import check
+from dbt.adapters.txns.others import built_by_others
 from dbt.adapters.txns.recompile import compile_again
 from dbt.adapters.txns.relation import TxnsRelation
 from dbt.adapters.txns.rows import literal_rows, texts
-from dbt.adapters.txns.scope import TxnsResponse
+from dbt.adapters.txns.scope import TxnsResponse, attempting
 from dbt.adapters.txns.turns import Turns
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.utils import executor
 
-from txns_spark import JAR_VERSION
 from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
@@ -150,6 +153,8 @@ class TxnsAdapter(SparkAdapter):
         """
         Run a macro in the node's transaction, and again when it was not the macro that failed.
 
+        Called by such a macro it runs a part of that one's attempt.
+
         Args:
             body: A macro that may be run again: everything it does belongs to the transaction.
             relation: What the node builds.
@@ -161,6 +166,8 @@ class TxnsAdapter(SparkAdapter):
                 was sent a lost session; never an unknown outcome.
         """
         scope = self.connections.scope
+        if scope is not None and scope.attempting:
+            return body()
         if scope is not None and relation.database:
             scope.catalog = relation.database
         if put_back(self, relation) and scope is not None:
@@ -197,14 +204,48 @@ class TxnsAdapter(SparkAdapter):
                 if renewed:
                     self.connections.reconnect(self.connections.get_thread_connection())
                 self.connections.begin()
+                if scope is not None and scope.grows and built_by_others(self, relation):
+                    scope.stale = True
                 self._compile_again_if_stale(body, scope)
-                result = body()
+                with attempting(scope):
+                    result = body()
                 self.connections.commit()
             except Exception:
                 self.connections.rollback_if_open()
                 self._know_again(known, relation)
+                self._drop_new_rows(scope)
                 raise
         return result
+
+    @available.parse_none
+    def new_rows(self, relation: BaseRelation) -> BaseRelation:
+        """
+        Name the table that holds a node's new rows, before it deletes old ones.
+
+        Args:
+            relation: What the node builds.
+
+        Returns:
+            In a transaction always the same, since nobody else sees it; else one for each
+            batch of each run, since others may be at work beside it.
+        """
+        scope = self.connections.scope
+        identifier = f"{relation.identifier}__dbt_new"
+        if scope is None or not scope.transaction:
+            identifier += f"_{uuid.uuid4().hex}"
+        found: BaseRelation = relation.incorporate(path={"identifier": identifier})  # type: ignore[no-untyped-call]
+        if scope is not None:
+            scope.new_rows = found
+        return found
+
+    def _drop_new_rows(self, scope: Scope | None) -> None:
+        """Drop what a failed node has left where no rollback does."""
+        if scope is None or scope.transaction or scope.new_rows is None:
+            return
+        try:
+            self.execute(f"drop table if exists {scope.new_rows}")
+        except DbtRuntimeError as error:
+            logger.warning(f"{scope.new_rows} is not dropped, and nobody needs it: {error}")
 
     def _compile_again_if_stale(self, body: MacroGenerator, scope: Scope | None) -> None:
         """See that what the model's text rests on was read in the transaction that is open."""
@@ -363,7 +404,12 @@ class TxnsAdapter(SparkAdapter):
             Each is met by every row that has a key of theirs; None where no row can have one.
         """
         columns = self.get_columns_in_relation(relation)
-        types = {column.name.lower(): column.dtype for column in columns}
+        names = Counter(column.name.lower() for column in columns)
+        types = {
+            column.name.lower(): column.dtype
+            for column in columns
+            if names[column.name.lower()] == 1
+        }
         sql = bounds.query(str(relation), keys, types)
         with self.connections.exception_handler(sql):
             cursor = self.connections.get_thread_connection().handle.cursor()
@@ -432,48 +478,7 @@ class TxnsAdapter(SparkAdapter):
         Raises:
             DbtRuntimeError: What is missing, and what to do.
         """
-        credentials = self.config.credentials
-        _, version = self.execute("select version()", fetch=True)
-        try:
-            self.execute("show transaction", fetch=True)
-        except StatementError as error:
-            raise DbtRuntimeError(
-                "Spark runs without transactions: start it with spark.sql.extensions=org.apache."
-                "iceberg.spark.extensions.IcebergSparkSessionExtensions,io.txns.spark."
-                f"TxnSparkExtensions and the jar of txns_spark; {error}"
-            ) from error
-        jar = self._jar_version()
-        name = f"spark.sql.catalog.{credentials.database}"
-        _, kind = self.execute(f"set `{name}`", fetch=True)
-        if not kind[0][1].startswith("io.txns.spark."):
-            raise DbtRuntimeError(
-                f"the catalog has no transactions: set {name}=io.txns.spark.TxnSparkCatalog; "
-                f"it is {kind[0][1]}"
-            )
-        _, commits = self.execute(f"set `{name}.txns.commit-table`", fetch=True)
-        commit_table = commits[0][1] if commits[0][1] != "<undefined>" else "txns.commits"
-        # BEGIN reads the log: it fails where the commit table is not one, or is of a newer format.
-        with self.connections.exception_handler("BEGIN"):
-            handle = self.connections.get_thread_connection().handle
-            handle.begin(credentials.isolation, "", credentials.database)
-            handle.rollback()
-        logger.info(
-            f"Spark {version[0][0].split()[0]}, jar of txns_spark {jar},"
-            f" catalog {credentials.database} with transactions,"
-            f" commit table {commit_table}; transaction: {credentials.transaction},"
-            f" isolation: {credentials.isolation}, retries: {credentials.retries}"
-        )
-
-    def _jar_version(self) -> str:
-        """Give the version of the jar that Spark runs, and warn if it is not this package's."""
-        _, found = self.execute("select txns_version()", fetch=True)
-        version = str(found[0][0])
-        if version != JAR_VERSION:
-            logger.warning(
-                f"Spark runs the jar of txns_spark {version}, and this is {JAR_VERSION}:"
-                " install the same version on both sides"
-            )
-        return version
+        check(self)
 
     def run_sql_for_tests(self, sql: str, fetch: str, conn: Any) -> Any:
         """Run a statement of dbt's test suite, committed by itself."""

@@ -23,6 +23,7 @@ _NAMED = (
     "let `incremental_predicates` name a column of `partition_by`, as in"
     " DBT_INTERNAL_DEST.day >= ..., and so the model's own queries of the table"
 )
+_WHOLE = "(filter true"
 # The first whose words are in the error: what Spark says of what met what.
 _CURES = (
     (
@@ -30,7 +31,7 @@ _CURES = (
         "both build the table for the first time: let one of them do so",
     ),
     ("metadata it read", "the table was altered or replaced meanwhile: let what does so run alone"),
-    ("(filter true", f"it has read the whole table: {_NAMED}"),
+    (_WHOLE, f"it has read the whole table: {_NAMED}"),
     ("(filter ", f"both were in one file: {_BY_PARTITION}"),
     ("files that it replaced", f"both changed one file: {_BY_PARTITION}"),
     (
@@ -38,7 +39,9 @@ _CURES = (
         "one of them replaces or alters the table as a whole: let one run at a time build it",
     ),
 )
+# Of another table than the model's own, which its configuration says nothing of.
 _ONLY_READ = "a table that it read was written"
+_LESS = "let the model's query of that table name a column that it is partitioned by"
 _LOWER = "or `isolation: SNAPSHOT`, where what the model only reads may change meanwhile"
 _ALWAYS = (
     "or more `retries`; or `transaction: none`, where nobody minds to see half of it"
@@ -70,14 +73,23 @@ def explanation(conflict: dbapi.TransactionConflict, comment: str) -> str:
     if _REHEARSED in message:
         return ""
     sibling = is_sibling(conflict, comment)
-    cures = [cure for told, cure in _CURES if told in message][:1]
     lines = [
         _winner(conflict.other_comment or "", sibling=sibling),
-        *([_BATCHES] if sibling else cures),
-        *([_LOWER] if _ONLY_READ in message else []),
+        *_cures(message, sibling=sibling),
         _ALWAYS,
     ]
     return "".join(f"\n  {line}" for line in lines if line)
+
+
+def _cures(message: str, *, sibling: bool) -> list[str]:
+    """Say what keeps the two apart from now on."""
+    if _ONLY_READ in message:
+        return [_LESS, _LOWER]
+    cures = [cure for told, cure in _CURES if told in message][:1]
+    if not sibling:
+        return cures
+    # Batches whose files are apart meet all the same where the model reads the whole table.
+    return [_BATCHES, *(cures if _WHOLE in message else [])]
 
 
 def _winner(other_comment: str, *, sibling: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +16,14 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from dbt.adapters.base.relation import BaseRelation
     from dbt.adapters.txns.credentials import TxnsCredentials
 
     from txns_spark.dbapi import Status
+
+_GROWING = frozenset({"incremental", "snapshot"})
 
 
 @dataclass
@@ -51,6 +55,9 @@ class Scope:
             the model's text.
         compiled_in: The transaction that these reads were in; None if there were none.
         stale: Whether the text was made before what it rests on was put right.
+        grows: Whether it adds to what is there, and replaces nothing that it knows of.
+        attempting: Whether a macro runs that may be run again.
+        new_rows: The table of its new rows, if it has made one.
         responses: Of the statements of the open transaction, to be told the commit_ts.
     """
 
@@ -62,6 +69,9 @@ class Scope:
     compiling: bool = False
     compiled_in: str | None = None
     stale: bool = False
+    grows: bool = False
+    attempting: bool = False
+    new_rows: BaseRelation | None = None
     responses: list[TxnsResponse] = field(default_factory=list)
 
     @staticmethod
@@ -89,6 +99,7 @@ class Scope:
             isolation=checked_level(config.get("isolation") or credentials.isolation),
             retries=credentials.retries if retries is None else checked_retries(retries),
             comment=json.dumps({key: value for key, value in comment.items() if value}),
+            grows=config.get("materialized") in _GROWING,
         )
 
     def committed(self, status: Status) -> None:
@@ -98,6 +109,19 @@ class Scope:
         for response in self.responses:
             response.commit_ts = status.commit_ts if wrote else None
         self.responses.clear()
+
+
+@contextmanager
+def attempting(scope: Scope | None) -> Iterator[None]:
+    """Run a macro that may be run again: a part of it is not, by itself."""
+    if scope is None:
+        yield
+        return
+    scope.attempting = True
+    try:
+        yield
+    finally:
+        scope.attempting = False
 
 
 def _checked_scope(value: object) -> TransactionScope:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sqlalchemy import exc
-from sqlalchemy.engine import Engine
+from sqlalchemy import event, exc
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.orm import sessionmaker
 
 from txns_spark import dbapi
-from txns_spark.retries import wait_before_attempt
+from txns_spark.errors import ConfigurationError
+from txns_spark.retries import check_has_run, check_runs, wait_before_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +49,10 @@ def run_transaction(
         OperationalError: Its `orig` is a TransactionConflict: all attempts have lost; nothing
             is committed. Or a CommitStateUnknown: nobody knows, and it is not tried again;
             `dbapi.Connection.outcome` tells.
+        ArgumentError: No attempt is allowed, a call of the callback runs nothing yet, as that of a
+            coroutine or a generator does, or each of its statements would commit by itself.
     """
+    _check(check_runs, callback)
     if not isinstance(transactor, (Engine, sessionmaker)):
         raise exc.ArgumentError(
             "run_transaction takes an Engine or a sessionmaker, which can begin anew; "
@@ -56,7 +61,9 @@ def run_transaction(
     for attempt in range(1, max_attempts + 1):
         try:
             with _begun(transactor, isolation) as scope:
-                return callback(scope)
+                result = callback(scope)
+                _check(check_has_run, result)
+                return result
         except exc.DBAPIError as error:
             if not isinstance(error.orig, dbapi.TransactionConflict) or attempt == max_attempts:
                 raise
@@ -86,6 +93,8 @@ def transactional(
     def decorated(
         function: Callable[Concatenate[Any, _Arguments], _Result],
     ) -> Callable[Concatenate[Engine | sessionmaker[Any], _Arguments], _Result]:
+        _check(check_runs, function)
+
         @wraps(function)
         def run(
             transactor: Engine | sessionmaker[Any],
@@ -105,15 +114,38 @@ def transactional(
     return decorated
 
 
+def _check(refuse: Callable[[Any], None], what: object) -> None:
+    try:
+        refuse(what)
+    except ConfigurationError as error:
+        raise exc.ArgumentError(str(error)) from error
+
+
 @contextmanager
 def _begun(transactor: Engine | sessionmaker[Any], isolation: str | None) -> Iterator[Any]:
     """Begin at a level; commit at the end of the block, roll back on an error."""
-    level = {} if isolation is None else {"isolation_level": isolation.upper().replace("-", " ")}
+    level = {} if isolation is None else {"isolation_level": _level(isolation)}
     if isinstance(transactor, Engine):
         with transactor.execution_options(**cast("Any", level)).begin() as connection:
+            _check_transactional(connection)
             yield connection
     else:
         with transactor.begin() as session:
+            event.listen(session, "after_begin", lambda *begun: _check_transactional(begun[-1]))
             if level:
                 session.connection(execution_options=cast("Any", level))
             yield session
+
+
+def _level(isolation: str) -> str:
+    """Give the name of a level as SQLAlchemy takes it."""
+    return " ".join(re.split(r"[\s_-]+", isolation.strip())).upper()
+
+
+def _check_transactional(connection: Connection) -> None:
+    """Refuse AUTOCOMMIT: what was done before a conflict would stay, and be done once more."""
+    if getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise exc.ArgumentError(
+            "run_transaction cannot undo what AUTOCOMMIT has committed: take an engine, or an"
+            " isolation, of another level"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -61,20 +62,24 @@ def run_transaction(
     Raises:
         Conflict: Of the last attempt.
         CommitStateUnknown: Ask with `begin(txn_id=...)`.
+        InvalidUsage: 42000, no attempt is allowed, or a call of the callback runs nothing yet, as
+            that of a coroutine or a generator does.
     """
     if max_attempts < 1:
         raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
-    txn: Transaction | None = None
+    _check_runs(callback)
     for attempt in range(1, max_attempts + 1):
-        txn = handle.begin(**options, after=txn) if txn else handle.begin(**options)
+        txn = handle.begin(**options)
         try:
             try:
                 result = callback(txn)
+                _check_has_run(result)
                 _commit(handle, txn, max_attempts)
             except Conflict:
                 txn.rollback()
                 if attempt == max_attempts:
                     raise
+                options = options | {"after": txn}
                 _back_off(handle, attempt)
                 continue
         except BaseException as error:  # also one in the pause: nobody has to wait for it
@@ -111,6 +116,8 @@ def transactional(
     def decorated(
         function: Callable[Concatenate[Transaction, Arguments], Result],
     ) -> Callable[Concatenate[Begins, Arguments], Result]:
+        _check_runs(function)
+
         @wraps(function)
         def run(handle: Begins, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             return run_transaction(
@@ -123,6 +130,31 @@ def transactional(
         return run
 
     return decorated
+
+
+def _check_runs(callback: Callable[..., object]) -> None:
+    """Refuse what would run after the commit."""
+    if (
+        inspect.iscoroutinefunction(callback)
+        or inspect.isgeneratorfunction(callback)
+        or inspect.isasyncgenfunction(callback)
+    ):
+        raise _runs_later(callback)
+
+
+def _check_has_run(result: object) -> None:
+    """Refuse what is to run after the commit, as a lambda gives it that calls a coroutine."""
+    if inspect.iscoroutine(result):
+        result.close()  # or Python warns that nobody has awaited it
+        raise _runs_later(result)
+
+
+def _runs_later(what: object) -> InvalidUsage:
+    return InvalidUsage(
+        "42000",
+        "a coroutine or a generator runs after the commit, call a plain function that does all of"
+        f" it; callback=`{getattr(what, '__qualname__', what)}`",
+    )
 
 
 def _commit(handle: Begins, txn: Transaction, max_attempts: int) -> None:

@@ -11,6 +11,8 @@ from integration_tests.checks import affected, count, one, rows, state
 from txns_spark import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 
@@ -115,6 +117,31 @@ def test_a_session_in_a_transaction_keeps_it(
     assert begun.txn_id == one(spark, "SHOW TRANSACTION").txn_id
     spark.sql("COMMIT")
     assert 0 == count(spark, a)
+
+
+def test_what_would_run_after_the_commit(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """Its statements would each commit by itself, and none of them in the transaction."""
+    a, _ = two_tables
+
+    async def later(session: SparkSession) -> None:
+        affected(session, f"DELETE FROM {a}")
+
+    def one_by_one(session: SparkSession) -> Iterator[int]:
+        affected(session, f"DELETE FROM {a}")
+        yield 1
+
+    def hidden(session: SparkSession) -> object:
+        return later(session)
+
+    for lazy in (later, one_by_one):
+        with pytest.raises(errors.ConfigurationError, match=lazy.__name__):
+            txns_spark.run_transaction(spark, lazy)
+        with pytest.raises(errors.ConfigurationError, match=lazy.__name__):
+            txns_spark.transactional()(lazy)
+    with pytest.raises(errors.ConfigurationError, match="later"):
+        txns_spark.run_transaction(spark, hidden)
+    assert 2 == count(spark, a)
+    assert "none" == state(spark)
 
 
 def test_a_rehearsal(spark: SparkSession, two_tables: tuple[str, str]) -> None:

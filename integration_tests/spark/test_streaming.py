@@ -12,6 +12,7 @@ import txns_spark
 from integration_tests import sessions
 from integration_tests.checks import affected, count, one, rows, state
 from integration_tests.drivers import Driver
+from txns_spark.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +171,26 @@ def test_a_batch_that_fails(
     writer.start().awaitTermination()
     assert 10 == count(spark, sink)
     assert [(1, 1), (2, 1)] == rows(spark, f"SELECT * FROM {a}")
+
+
+def test_a_batch_that_would_be_written_later(
+    spark: SparkSession, sink: str, tmp_path: Path
+) -> None:
+    """A coroutine writes nothing, and the checkpoint would say that the batch is done."""
+    _add_file(tmp_path, "0.json", range(10))
+
+    async def later(batch: DataFrame, _batch_id: int) -> None:
+        batch.writeTo(sink).append()
+
+    def hidden(batch: DataFrame, batch_id: int) -> object:
+        return later(batch, batch_id)
+
+    with pytest.raises(ConfigurationError, match="later"):
+        txns_spark.foreach_batch(later)
+    writer = _stream(spark, tmp_path).foreachBatch(txns_spark.foreach_batch(hidden))
+    with pytest.raises(StreamingQueryException, match="coroutine"):
+        writer.start().awaitTermination()
+    assert 0 == count(spark, sink)
 
 
 def _restart(root: Path, folder: Path, go: Callable[[Driver], None]) -> list[str]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc, orm
 from sqlalchemy.orm.exc import StaleDataError
 
-from sqlalchemy_txns import run_transaction
+from sqlalchemy_txns import run_transaction, transactional
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
@@ -158,3 +158,42 @@ def test_an_old_version_is_stale(engine: sa.Engine) -> None:
             session.commit()
     with orm.Session(engine) as session:
         assert ("other", 2) == session.execute(sa.select(Page.text, Page.version)).one()
+
+
+@pytest.mark.parametrize("by", ["engine", "sessions"])
+@pytest.mark.parametrize("given", ["the engine's", "its own"])
+def test_nothing_is_run_again_with_autocommit(engine: sa.Engine, by: str, given: str) -> None:
+    """What it had done before a conflict would be done once more."""
+    isolation = None if given == "the engine's" else "autocommit"
+    committing = sa.create_engine(engine.url, isolation_level="AUTOCOMMIT")
+    begun = engine if isolation else committing
+    add = sa.insert(Account).values(id=1, balance=0)
+    with pytest.raises(exc.ArgumentError, match="AUTOCOMMIT"):
+        run_transaction(
+            begun if by == "engine" else orm.sessionmaker(begun),
+            lambda scope: scope.execute(add),
+            isolation=isolation,
+        )
+    committing.dispose()
+    with engine.connect() as connection:
+        assert [] == connection.execute(sa.select(Account.id)).all()
+
+
+def test_what_would_run_after_the_commit(engine: sa.Engine) -> None:
+    add = sa.insert(Account).values(id=1, balance=0)
+
+    async def later(connection: sa.Connection) -> None:
+        connection.execute(add)
+
+    def hidden(connection: sa.Connection) -> object:
+        return later(connection)
+
+    with pytest.raises(exc.ArgumentError, match="later"):
+        run_transaction(engine, later)
+    with pytest.raises(exc.ArgumentError, match="later"):
+        run_transaction(engine, hidden)
+    with pytest.raises(exc.ArgumentError, match="later"):
+        transactional()(later)
+    run_transaction(engine, lambda connection: connection.execute(add), isolation="serializable")
+    with engine.connect() as connection:
+        assert [(1,)] == connection.execute(sa.select(Account.id)).all()

@@ -44,12 +44,12 @@
 {#-
   Before a DELETE, the model's query gives way to a table of its rows: asked again, it would see
   what the DELETE did, or draw lots anew. The table is created and dropped in the transaction, so
-  nobody else sees it, and COMMIT leaves nothing of it; without transactions one that a failure has
-  left is replaced. Its columns have the target's types.
+  nobody else sees it, and COMMIT leaves nothing of it; without transactions it has a name that no
+  other batch and no other run has. Its columns have the target's types.
 -#}
 {% macro txns_ask_once(arg_dict) %}
   {% set target = arg_dict['target_relation'] %}
-  {% set rows = target.incorporate(path={'identifier': target.identifier ~ '__dbt_new'}) %}
+  {% set rows = adapter.new_rows(target) %}
   {% call statement('rows') -%}
     create or replace table {{ rows }} using iceberg as
     select {{ txns_columns(arg_dict) }} from {{ target }} where false

@@ -14,7 +14,12 @@ from txns_spark.errors import (
     TransactionConflict,
     translated,
 )
-from txns_spark.retries import between_begin_and_commit, run_again
+from txns_spark.retries import (
+    between_begin_and_commit,
+    check_has_run,
+    check_runs,
+    run_again,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,12 +64,14 @@ def foreach_batch(
         attempts: How often a batch is run while it loses races, at least 1.
 
     Raises:
-        ConfigurationError: attempts is below 1. From the batch: over Spark Connect, without
+        ConfigurationError: attempts is below 1, or a call of the callback runs nothing yet, as
+            that of a coroutine or a generator does. From the batch: over Spark Connect, without
             a query_id, or in a session that something else has a transaction in.
         TransactionConflict: From the batch, after the last attempt.
     """
     if attempts < 1:
         raise ConfigurationError(f"foreach_batch needs an attempt at least: attempts={attempts}")
+    check_runs(callback)
 
     @wraps(callback)
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -92,7 +99,7 @@ def _run_once(
         begin = f"BEGIN ID {_literal(f'{query}{batch_id}')}"
         with between_begin_and_commit(session, begin) as begun:
             if begun is None or begun.state != "committed":
-                callback(batch, batch_id)
+                check_has_run(callback(batch, batch_id))
             else:
                 txn_id = f"{query}{batch_id}"
                 _LOG.warning(_SKIPPED, batch_id, _field(txn_id), extra={"txn": txn_id})

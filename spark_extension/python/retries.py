@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random  # noqa: TID251  (no protocol depends on it)
 import re
 import time
@@ -49,16 +50,20 @@ def run_transaction(
         TransactionConflict: All attempts have lost; nothing is committed.
         CommitStateUnknown: Nobody knows, and it is not run again: `BEGIN ID` tells, where the
             transaction has an id of its own.
-        ConfigurationError: No attempt is allowed, or `isolation` is no name of a level.
+        ConfigurationError: No attempt is allowed, `isolation` is no name of a level, or a call of
+            the callback runs nothing yet, as that of a coroutine or a generator does.
         TransactionError: Another one, as what the callback raises: rolled back, not run again.
     """
     if max_attempts < 1:
         raise ConfigurationError(f"run_transaction needs at least one attempt: {max_attempts=}")
+    check_runs(callback)
     begin = _begin(isolation)
 
     def run() -> _Result:
         with translated(), between_begin_and_commit(spark, begin):
-            return callback(spark)
+            result = callback(spark)
+            check_has_run(result)
+            return result
 
     return run_again(run, attempts=max_attempts, lost=(TransactionConflict,))
 
@@ -85,6 +90,8 @@ def transactional(
     def decorated(
         function: Callable[Concatenate[SparkSession, _Arguments], _Result],
     ) -> Callable[Concatenate[SparkSession, _Arguments], _Result]:
+        check_runs(function)
+
         @wraps(function)
         def run(
             spark: SparkSession, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
@@ -99,6 +106,33 @@ def transactional(
         return run
 
     return decorated
+
+
+def check_runs(callback: Callable[..., object]) -> None:
+    """
+    Refuse a callback that would run after the COMMIT: its statements would be on their own.
+
+    Raises:
+        ConfigurationError: A call of it runs nothing yet.
+    """
+    if (
+        inspect.iscoroutinefunction(callback)
+        or inspect.isgeneratorfunction(callback)
+        or inspect.isasyncgenfunction(callback)
+    ):
+        raise _runs_later(callback)
+
+
+def check_has_run(result: object) -> None:
+    """
+    Refuse what is to run after the COMMIT, as a lambda gives it that calls a coroutine.
+
+    Raises:
+        ConfigurationError: Nothing has run yet.
+    """
+    if inspect.iscoroutine(result):
+        result.close()  # or Python warns that nobody has awaited it
+        raise _runs_later(result)
 
 
 def run_again(
@@ -143,6 +177,13 @@ def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> Non
     """
     bound_ms = min(wait_ms_max, first_ms * 2 ** (attempt - 1))
     time.sleep(_SYSTEM.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: TID251  (as above)
+
+
+def _runs_later(what: object) -> ConfigurationError:
+    return ConfigurationError(
+        "a coroutine or a generator runs after the COMMIT: call a plain function that does all of "
+        f"it; callback={getattr(what, '__qualname__', what)}"
+    )
 
 
 def _begin(isolation: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,41 @@ def test_the_programs_of_the_guide_run_one_after_the_other(tmp_path: Path) -> No
     names: dict[str, object] = {}
     exec(compile(program, "docs/python.md", "exec", dont_inherit=True), names)
     assert 13 == names["new_price"]
+
+
+def test_a_task_that_is_run_again_loads_once(tmp_path: Path) -> None:
+    """The block for schedulers, with a catalog of pyiceberg's own configuration."""
+    (block,) = [block for block in blocks("docs/retries.md") if "@task" in block]
+    program = f"""
+import pyarrow as pa
+import txns
+from pyiceberg.catalog import load_catalog
+
+def task(retries):
+    return lambda function: function
+
+def sales_of_the_day():
+    return pa.table({{"amount": [7]}})
+
+catalog = load_catalog("lake")
+catalog.create_namespace("shop")
+txns.open(catalog).catalog().create_table("shop.sold", sales_of_the_day().schema)
+{block}
+for _ in range(2):
+    load_day(run_id="monday")
+load_day(run_id="tuesday")
+print(catalog.load_table("shop.sold").scan().to_arrow().num_rows)
+"""
+    catalog = {"URI": f"sqlite:///{tmp_path}/catalog.db", "WAREHOUSE": f"file://{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {f"PYICEBERG_CATALOG__LAKE__{key}": catalog[key] for key in catalog},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "2\n" == done.stdout, done.stderr
 
 
 def test_every_error_is_in_the_guide(root: Path) -> None:

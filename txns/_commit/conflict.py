@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from txns._iceberg import filter_words
 from txns._log.change import Change, Operation
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.permitted import CONFLICTS
@@ -101,7 +102,7 @@ class ConflictChecker:
         filters = self.reads.filters_of(names)
         if not filters or _is_same_rows(entry, change):
             return None
-        met = f"filter {' or '.join(map(str, filters))}"
+        met = f"filter {filter_words.words(*(each.expression for each in filters))}"
         if self._goes_by_files(entry, change):
             assert self.files is not None
             met_file = self.files.met(entry, change)

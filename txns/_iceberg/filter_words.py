@@ -55,19 +55,28 @@ _SHOWN = 5
 """Of the values of a list."""
 
 
-def words(expression: BooleanExpression) -> str:
-    """Give a filter in words; `true` for all rows."""
+_LONGEST = 1000
+"""Of all words together: an upsert has a condition for each of its rows."""
+
+
+def words(*filters: BooleanExpression) -> str:
+    """Give what any of some filters matches in words; `true` for all rows."""
+    told = " or ".join(dict.fromkeys(map(_words, filters)))
+    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}..."
+
+
+def _words(expression: BooleanExpression) -> str:
     match expression:
         case AlwaysTrue():
             return "true"
         case AlwaysFalse():
             return "false"
         case And():
-            return f"({words(expression.left)} and {words(expression.right)})"
+            return f"({_words(expression.left)} and {_words(expression.right)})"
         case Or():
-            return f"({words(expression.left)} or {words(expression.right)})"
+            return f"({_words(expression.left)} or {_words(expression.right)})"
         case Not():
-            return f"not {words(expression.child)}"
+            return f"not {_words(expression.child)}"
     return _of_column(expression)
 
 

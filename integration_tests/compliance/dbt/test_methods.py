@@ -178,7 +178,7 @@ class TestDebug:
         assert "install the same version" not in log
 
     def test_warns_of_a_jar_of_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("dbt.adapters.txns.impl.JAR_VERSION", "9.9.9")
+        monkeypatch.setattr("dbt.adapters.txns.debug.JAR_VERSION", "9.9.9")
         _, log = run_dbt_and_capture(["debug"])
         assert f"runs the jar of txns_spark {JAR_VERSION}, and this is 9.9.9" in log
 

@@ -133,6 +133,8 @@ class TestRetries:
         failing(insert, [dbapi.DataError("division by zero", sqlstate="22012")])
         none = ["--vars", "{run: second, transaction: none}"]
         run_dbt(["run", *none], expect_pass=False)
+        tables = project.run_sql("show tables in {database}.{schema}", fetch="all")
+        assert ["facts"] == [row[1] for row in tables]
         run_dbt(["run", *none])
         assert [(0, "second"), (1, "second")] == rows(project, "facts")
 
@@ -154,6 +156,47 @@ class TestBatchesOfOtherMaterializations:
         assert "half-way" in log
         assert "adapter.in_transaction" in log
         assert [(1,)] == rows(project, "batched")
+
+
+NESTED = """
+{% macro insert_inner() %}
+  {% call statement('main') -%} insert into {{ this }} (what) values ('inner') {%- endcall %}
+{% endmacro %}
+{% macro insert_both() %}
+  {% call statement('outer') -%} insert into {{ this }} (what) values ('outer') {%- endcall %}
+  {% do adapter.in_transaction(insert_inner, this) %}
+  {% if var('fails', false) %} {% do exceptions.raise_compiler_error('late') %} {% endif %}
+  {% do return([this.incorporate(type='table')]) %}
+{% endmacro %}
+{% materialization nested, adapter='txns' %}
+  {% set relations = adapter.in_transaction(insert_both, this) %}
+  {{ return({'relations': relations}) }}
+{% endmaterialization %}
+"""
+
+
+class TestNested:
+    """A macro that is run again as a whole may be made of others that may."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"nested.sql": "{{ config(materialized='nested') }} select 1"}
+
+    @pytest.fixture(scope="class")
+    def macros(self) -> dict[str, str]:
+        return {"nested.sql": NESTED}
+
+    def test_all_of_it_or_none(
+        self, project: Any, other: dbapi.Connection, at_first_commit: Any
+    ) -> None:
+        project.run_sql("create table {database}.{schema}.nested (what string)")
+        run_dbt(["run", "--vars", "fails: true"], expect_pass=False)
+        assert [] == rows(project, "nested")
+        table = f"lake.{project.test_schema}.nested"
+        at_first_commit(lambda: other.cursor().execute(f"alter table {table} add column more int"))
+        _, log = run_dbt_and_capture(["run"])
+        assert "attempt 1 of 4 is run again" in log
+        assert ["inner", "outer"] == [row[0] for row in rows(project, "nested")]
 
 
 class TestRehearsal:

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dbt.adapters.txns.handle import Handle
+from dbt.adapters.txns.handle import Handle, HandleCursor
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from integration_tests.compliance.dbt.beside import run_beside
@@ -82,6 +82,39 @@ class TestBatches:
         assert self.DAYS == len(commits)
         found = [(row[0], row[2]) for row in rows(project, model)]
         assert [(n, "second") for n in range(self.DAYS)] == found
+
+
+class TestBatchesWithoutTransactions:
+    """What keeps a batch's new rows is seen by all, and is no other batch's."""
+
+    DAYS = 4
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        more = "partition_by='days(at)', transaction='none'"
+        return {"source.sql": _source(self.DAYS), "by_day.sql": BATCHED.format(more=more)}
+
+    def test_rows_are_of_their_batch(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two have asked for their rows before either inserts them."""
+        run_dbt(["run", *_span(self.DAYS)])
+        both = threading.Barrier(2)
+        real = HandleCursor.execute
+        inserts: list[int] = []
+        words = f"insert into `lake`.`{project.test_schema}`.`by_day` ("
+
+        def execute(cursor: HandleCursor, sql: str, bindings: Any = None) -> None:
+            if words in sql:
+                inserts.append(1)
+                if 1 < len(inserts) < self.DAYS:
+                    both.wait(MEET_S)
+            real(cursor, sql, bindings)
+
+        monkeypatch.setattr(HandleCursor, "execute", execute)
+        run_dbt(["run", *_span(self.DAYS), "--select", "by_day", "--vars", "run: second"])
+        found = [(row[0], row[2]) for row in rows(project, "by_day")]
+        assert [(n, "second") for n in range(self.DAYS)] == found
+        tables = project.run_sql("show tables in {database}.{schema}", fetch="all")
+        assert ["by_day", "source"] == sorted(row[1] for row in tables)
 
 
 class TestBatchesInOneFile:
@@ -238,3 +271,39 @@ class TestKeysInLiterals:
         known = [int(each) for each in ids.split(", ")]
         expected = [(n, "second" if n in known else "first") for n in range(4)]
         assert expected == [(row[0], row[-1]) for row in rows(project, "keyed")]
+
+
+STRANGE = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert',
+          unique_key=['null', 'current_date', 'name', 'broken']) }}
+select 1 as `null`, 2 as `current_date`, id,
+  concat('it', chr(39), chr(92), 'n', chr(36), '{x}', chr(92)) as name,
+  cast(unhex('ff41') as string) as broken, '{{ var("run", "first") }}' as run
+from range(2)
+"""
+
+
+class TestStrangeKeys:
+    """Columns named as literals and functions are, texts that are no UTF-8, and any literals."""
+
+    ESCAPED = "false"
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"strange.sql": STRANGE}
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target: dict[str, Any]) -> dict[str, Any]:
+        settings = {"spark.sql.parser.escapedStringLiterals": self.ESCAPED}
+        return dbt_profile_target | {"server_side_parameters": settings}
+
+    def test_rows_of_the_keys_are_replaced(self, project: Any) -> None:
+        run_dbt(["run"])
+        run_dbt(["run", "--vars", "run: second"])
+        sql = "select id, run from {database}.{schema}.strange"
+        found = project.run_sql(sql, fetch="all")
+        assert [(0, "second"), (1, "second")] == sorted(tuple(row) for row in found)
+
+
+class TestStrangeKeysInLiteralsWithoutEscapes(TestStrangeKeys):
+    ESCAPED = "true"

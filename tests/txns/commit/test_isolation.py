@@ -285,6 +285,41 @@ def test_a_function_is_a_transaction(lake, handle, isolation, attempts):
     assert ("copy", "Copy rows.") == (copy.__name__, copy.__doc__)
 
 
+def test_what_would_run_after_the_commit(lake, handle):
+    a = lake.table("a", [1])
+
+    async def later(txn):
+        txn.load_table(a).append(rows(2))
+
+    def one_by_one(txn):
+        txn.load_table(a).append(rows(2))
+        yield 1
+
+    def hidden(txn):
+        return later(txn)
+
+    for lazy in (later, one_by_one):
+        with pytest.raises(txns.InvalidUsage, match=lazy.__name__):
+            txns.run_transaction(handle, lazy)
+        with pytest.raises(txns.InvalidUsage, match=lazy.__name__):
+            txns.transactional()(lazy)
+    with pytest.raises(txns.InvalidUsage, match="later"):
+        txns.run_transaction(handle, hidden)
+    assert [1] == lake.plain_ids(a)
+
+
+def test_run_transaction_after_a_lost_one(lake):
+    """A loop of one's own may go on as a callback: it is as old as that one, try by try."""
+    a = lake.table("a", [1])
+    handle = lake.open(rehearse_conflicts=3)
+    lost = handle.begin()
+    lost.load_table(a).append(rows(2))
+    with pytest.raises(txns.Conflict):
+        lost.commit()
+    txns.run_transaction(handle, lambda txn: txn.load_table(a).append(rows(3)), after=lost)
+    assert [1, 3] == lake.plain_ids(a)
+
+
 def test_a_rehearsal(lake):
     """Transactions that write lose until the handle's number is used up, and leave no files."""
     a = lake.table("a", [1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.expressions import And, EqualTo, Or
 from pyiceberg.expressions.parser import parse
 
 from txns._iceberg.filter_words import words
@@ -27,3 +28,13 @@ from txns._iceberg.filter_words import words
 )
 def test_words(written, told):
     assert told == words(parse(written))
+
+
+def test_many_words_are_cut():
+    """An upsert of two keys has a condition for each row; a scan may be made again and again."""
+    one, two = parse("id = 1"), parse("day = 2")
+    assert "id = 1 or day = 2" == words(one, two, one)
+    rows = [And(EqualTo("id", n), EqualTo("day", "x" * 9)) for n in range(10_000)]
+    assert 1003 == len(words(Or(*rows)))
+    assert 1003 == len(words(*rows))
+    assert 1003 == len(words(EqualTo("name", "x" * 5000)))

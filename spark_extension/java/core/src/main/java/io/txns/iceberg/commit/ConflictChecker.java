@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -117,13 +117,16 @@ final class ConflictChecker {
       return null;
     }
     if (!goesByFiles(entry, change)) {
-      String read =
-          filters.stream()
-              .map(filter -> FilterWords.of(filter.expression()))
-              .collect(Collectors.joining(" or "));
-      return words + " (filter " + read + ")";
+      return words + " (filter " + inWords(change, filters) + ")";
     }
     return files.get().met(entry, change).map(met -> words + " (" + met + ")").orElse(null);
+  }
+
+  private String inWords(Change change, List<ReadSet.RowFilter> filters) {
+    TableMetadata base = reads.baseOf(change.uuid());
+    Schema schema = base == null ? new Schema() : base.schema();
+    return new FilterWords(schema)
+        .ofAny(filters.stream().map(ReadSet.RowFilter::expression).toList());
   }
 
   /**

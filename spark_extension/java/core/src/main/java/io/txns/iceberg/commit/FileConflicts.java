@@ -136,7 +136,7 @@ final class FileConflicts {
     }
 
     String words(String path) {
-      return "filter " + FilterWords.of(filter.expression()) + ", file " + path;
+      return "filter " + new FilterWords(schema).of(filter.expression()) + ", file " + path;
     }
 
     /** A file that came or left and may hold, or mark, a row that matches. */

@@ -349,10 +349,16 @@ public final class TxnSession {
     if (open.expired().isPresent()) {
       return TxnException.invalidUsage("25P03", open.expired().get());
     }
+    String why =
+        open.isDoomed()
+            ? "it has lost a race (40001), as a statement in it was told; run it again from BEGIN,"
+                + " after ROLLBACK;"
+            : "a statement in it failed;";
     return TxnException.invalidUsage(
         "25P02",
-        "the transaction is aborted because a statement in it failed; only ROLLBACK or ROLLBACK TO"
-            + " a savepoint is accepted");
+        "the transaction is aborted because "
+            + why
+            + " only ROLLBACK or ROLLBACK TO a savepoint is accepted");
   }
 
   /** Whether the open transaction has committed earlier, so that writes are skipped. */

@@ -12,6 +12,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Conflicts by file (docs/isolation.md), of what Spark writes and reads. */
 @Timeout(180)
@@ -240,6 +241,29 @@ class ByFileTest extends SparkTestBase {
     }
     assertThat(rows(other, of("SELECT day(at), hour(at) FROM %t ORDER BY 1", 1)))
         .containsExactly("1|12", "2|12");
+  }
+
+  /** A static one without rows takes all rows away, and a dynamic one none. */
+  @ParameterizedTest
+  @ValueSource(strings = {"static", "dynamic"})
+  void overwritesWithoutRows(String mode) {
+    create("copy-on-write");
+    spark.sql("SET spark.sql.sources.partitionOverwriteMode = " + mode);
+    String write = of("INSERT OVERWRITE %t SELECT * FROM %t WHERE false", 1);
+    for (boolean moved : List.of(true, false)) {
+      spark.sql("BEGIN");
+      spark.sql(write);
+      if (moved) {
+        other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+      }
+      if (moved && mode.equals("static")) {
+        fails("40001", spark, "COMMIT");
+      } else {
+        spark.sql("COMMIT");
+      }
+    }
+    assertThat(rows(other, "SELECT count(*) FROM " + table))
+        .containsExactly(mode.equals("static") ? "0" : "5");
   }
 
   /** For a session. */

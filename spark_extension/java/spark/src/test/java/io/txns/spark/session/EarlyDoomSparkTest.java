@@ -53,7 +53,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
         .hasMessageContaining("table=`" + table.substring("lake.".length()) + "`");
     assertThat(state(spark)).isEqualTo("aborted");
     fails("25P02", spark, statement);
-    fails("25P02", spark, "COMMIT");
+    assertThat((Throwable) fails("25P02", spark, "COMMIT")).hasMessageContaining("lost a race");
     spark.sql("ROLLBACK");
     assertThat(rows(spark, "SELECT * FROM " + table + " ORDER BY day"))
         .containsExactly("1|7", "2|0");
