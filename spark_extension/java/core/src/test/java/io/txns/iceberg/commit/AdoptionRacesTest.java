@@ -453,11 +453,7 @@ class AdoptionRacesTest extends TwoTables {
     TxnHandle writer = opened(apply);
     Transaction txn = begun(writer);
     append(in(writer, txn), 2);
-    outside
-        .loadTable(A)
-        .updateSchema()
-        .addColumn("extra", Types.IntegerType.get())
-        .commit();
+    outside.loadTable(A).updateSchema().addColumn("extra", Types.IntegerType.get()).commit();
     appendBeside(BESIDE);
     try {
       txn.commit();
