@@ -25,7 +25,13 @@ from txns._stage import change_builder
 from txns._stage.restage import whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
-from txns._table.logged_state import is_cut_off, is_of_dropped, logged_state, stranger_above
+from txns._table.logged_state import (
+    branch_line,
+    is_cut_off,
+    is_of_dropped,
+    logged_state,
+    stranger_above,
+)
 from txns.errors import Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -121,31 +127,46 @@ class Adoption:
         head, loaded = self.newest(identifier)
         if not loaded.registered or loaded.dropped or head.state.off:
             return None
-        staged = self.marked_again(loaded)
-        stranger = loaded.stranger or self._kept_by_apply(head, loaded, staged)
-        if stranger is None or not stranger.adoptable:
+        if loaded.stranger is None:
+            return self._of_kept(head, loaded) if loaded.table is not None else None
+        if not loaded.stranger.adoptable:
             return None
-        return self.of_append(loaded, staged, stranger)
+        return self.of_append(loaded, self.marked_again(loaded), loaded.stranger)
 
-    def _kept_by_apply(self, head: Head, loaded: Loaded, staged: StagedTable) -> Stranger | None:
-        """Find what an apply has put on a branch; what is none of that is not looked at again."""
-        if loaded.table is None:
-            return None
+    def _of_kept(self, head: Head, loaded: Loaded) -> CommitRequest | None:
+        """Adopt what an apply has kept. What cannot be adopted of that is in nobody's way."""
+        while True:
+            staged = self.marked_again(loaded)
+            kept = on_branch(loaded, staged, lambda at: self._is_kept(head, loaded, at))
+            if kept is None:
+                return None
+            try:
+                return self.of_append(loaded, staged, kept)
+            except Unsupported as why:
+                assert kept.head_snapshot_id is not None
+                self._leave(loaded, kept.head_snapshot_id, str(why))
+
+    def _leave(self, loaded: Loaded, kept_head: int, why: str) -> None:
+        """Make it a person's affair from now on, who is told once."""
+        if kept_head not in self._left:
+            _LOG.warning("not adopted: %s", why, extra=fields(table=loaded.identifier))
+        self._left.add(kept_head)
+
+    def _is_kept(self, head: Head, loaded: Loaded, kept_head: int) -> bool:
+        """Whether an apply has kept a branch that may be adopted; not looked at again if not."""
+        assert loaded.table is not None
         metadata = loaded.table.metadata
-
-        def wanted(kept_head: int) -> bool:
-            if kept_head in self._left:
-                return False
-            if self._is_kept_by_apply(head, metadata, kept_head):
-                return True
-            self._left.add(kept_head)
+        if kept_head in self._left:
             return False
-
-        try:
-            return on_branch(loaded, staged, wanted)
-        except Unsupported as why:  # which is a person's affair, and in nobody's way
-            _LOG.info("not adopted: %s", why, extra=fields(table=loaded.identifier))
-            return None
+        stranger = stranger_above(metadata, kept_head)
+        if stranger is None or not self._is_kept_by_apply(head, metadata, kept_head):
+            if loaded.applied_ts <= head.upper:  # else a newer head may tell
+                self._left.add(kept_head)
+            return False
+        reason = _not_adoptable(metadata, stranger, kept_head)
+        if reason:
+            self._leave(loaded, kept_head, f"{_mark.FOREIGN_BRANCH}{kept_head} {reason}")
+        return not reason
 
     def _is_kept_by_apply(self, head: Head, metadata: TableMetadata, kept_head: int) -> bool:
         """
@@ -163,7 +184,18 @@ class Adoption:
         commit_ts = _mark.commit_ts_of(by)
         found = self._timeline.under(head.state, txn_id, commit_ts - 1)
         kinds = [entry.kind for entry in found if entry.commit_ts == commit_ts]
-        return bool(kinds) and Kind.REPAIR not in kinds
+        if not kinds or Kind.REPAIR in kinds:
+            return False
+        return not self._is_rejected(head, metadata, kept_head)
+
+    def _is_rejected(self, head: Head, metadata: TableMetadata, kept_head: int) -> bool:
+        """Whether a person has rejected it, which is applied after what was outstanding then."""
+        below = branch_line(metadata, kept_head).stands_on
+        if below is None or not _mark.is_ours(below):
+            return False
+        applied = _mark.commit_ts_of(below)
+        txn_id = derived_id("reject", str(metadata.table_uuid), kept_head, applied)
+        return bool(self._timeline.under(head.state, txn_id, applied))
 
     # ---------------------------------------------------------------- for a repair, too
 

@@ -12,6 +12,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns._commit import new_names
 from txns._commit.adoption import StrangerMet
+from txns._commit.group import Origin
 from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
 from txns._logger import about, fields, logger
@@ -105,8 +106,12 @@ class Committer:
             Exception: Of the catalog or the storage: nobody knows.
         """
         head = self._log.load()
-        if head.upper > request.read_ts:
-            self._validation.newer(request, head.state, head)
+        if head.upper <= request.read_ts:
+            return
+        key = request.key
+        if key.origin is Origin.CALLERS and self._loop.find(head, key.txn_id, key.since_ts):
+            return  # another try under its id has committed: its commit says so
+        self._validation.newer(request, head.state, head)
 
     def _counted(self, request: CommitRequest) -> Entry:
         self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)

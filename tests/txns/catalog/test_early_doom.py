@@ -117,3 +117,20 @@ def test_a_look_that_fails_fails_nothing(lake, handle, names, monkeypatch):
         txn.load_table(third)
     txn.commit()
     assert [1] == lake.plain_ids(written)
+
+
+def test_what_another_try_under_its_id_has_committed_is_no_loss(lake, handle, names):
+    """1. Two tries under one id. 2. One commits. 3. The other goes on: its commit says so."""
+    read, _, third = names
+    tries = [handle.begin(txn_id="nightly") for _ in range(2)]
+    for txn in tries:
+        table = txn.load_table(read)
+        ids(table)
+        table.append(rows(2))
+    first, second = tries
+    first.commit()
+    lake.clock.ahead_ms += 200
+    second.load_table(third)
+    second.commit()
+    assert first.committed.commit_ts == second.committed.commit_ts
+    assert [1, 2] == lake.plain_ids(read)

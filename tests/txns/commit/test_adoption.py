@@ -13,6 +13,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
 
 import txns
@@ -402,6 +403,49 @@ def test_what_an_apply_has_kept_is_the_next_writers(lake):
     later.apply_le()
     assert ["main"] == list(lake.catalog.load_table(a).refs())
     assert ["commit", "adopt", "commit"] == kinds(later)
+
+
+def test_what_was_rejected_beside_an_unapplied_change_stays_where_it_is(lake, ours):
+    """
+    A reject is applied after what was outstanding, which takes main off the same rows.
+
+    1. A transaction is not applied. 2. A stranger changes what it needs, and appends. 3. A person
+    rejects that. 4. Another one writes the table.
+    """
+    a = lake.table("a", [1])
+    later = lake.open(apply="next")
+    with later.begin() as txn, txn.load_table(a).update_sort_order() as order:
+        order.asc("id", IdentityTransform())
+    with lake.another_catalog().load_table(a).update_sort_order() as order:
+        order.asc("name", IdentityTransform())
+    appends(lake, a, BESIDE)
+    assert later.apply_le()
+    later.repair_reject(a)
+    assert [1] == lake.plain_ids(a)
+    ours.catalog().load_table(a).append(rows(2))
+    assert [1, 2] == lake.plain_ids(a)
+    assert ["commit", "commit"] == kinds(ours)
+    ours.repair_adopt(a)
+    assert [1, 2, BESIDE] == lake.plain_ids(a)
+
+
+def test_what_is_kept_with_other_columns_is_in_nobodys_way(lake, ours):
+    """1. A column is renamed, which is not applied. 2. A stranger appends. 3. It is applied."""
+    a = lake.table("a", [1])
+    later = lake.open(apply="next")
+    with later.begin() as txn, txn.load_table(a).update_schema() as update:
+        update.rename_column("name", "title")
+    appends(lake, a, BESIDE)
+    later.apply_le()
+    for value in (2, 3):
+        with ours.begin() as txn:
+            table = txn.load_table(a)
+            table.append(rows(value).rename_columns(["id", "title"]))
+            table.delete(f"id = {value - 1}")
+    assert [3] == lake.plain_ids(a)
+    assert 2 == len(lake.catalog.load_table(a).refs())
+    with pytest.raises(txns.Unsupported, match="drop the branch"):
+        ours.repair_adopt(a)
 
 
 # ------------------------------------------------------------------ many, side by side

@@ -44,13 +44,13 @@ public class TxnException extends RuntimeException {
   }
 
   private static TxnException notCommitted(ErrorKind kind, String message) {
-    return new NotCommitted(kind, kind.sqlState(), message);
+    return new NotCommitted(kind, kind.sqlState(), message, null);
   }
 
   /** Whoever wrote files for the commit may delete them: Spark and Iceberg do. */
   private static final class NotCommitted extends TxnException implements CleanableFailure {
-    private NotCommitted(ErrorKind kind, String sqlState, String message) {
-      super(kind, sqlState, message, null);
+    private NotCommitted(ErrorKind kind, String sqlState, String message, Throwable cause) {
+      super(kind, sqlState, message, cause);
     }
   }
 
@@ -183,7 +183,7 @@ public class TxnException extends RuntimeException {
 
   /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B, 42 or 54. */
   public static TxnException invalidUsage(String sqlState, String message) {
-    return new NotCommitted(ErrorKind.INVALID_USAGE, sqlState, message);
+    return new NotCommitted(ErrorKind.INVALID_USAGE, sqlState, message, null);
   }
 
   /** A table whose logged change cannot be applied. */
@@ -276,6 +276,13 @@ public class TxnException extends RuntimeException {
   /** Something that cannot be done here; the message names the cure. */
   public static TxnException unsupported(String message) {
     return notCommitted(ErrorKind.UNSUPPORTED, message);
+  }
+
+  /** A conflict once more, for who may not have heard of it. */
+  public TxnException again() {
+    TxnException same = new NotCommitted(kind, sqlState, getMessage(), this);
+    parameters.forEach(same::with);
+    return same;
   }
 
   private TxnException with(String key, String value) {

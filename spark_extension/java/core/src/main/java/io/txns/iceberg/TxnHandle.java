@@ -149,8 +149,15 @@ public final class TxnHandle implements Closeable {
   public Transaction begin(BeginOptions options, Transaction lost, long tookMs) {
     String id = options.id() == null ? clock().newTxnId() : options.id();
     Turn turn = lost == null ? null : again(lost, tookMs - lost.waitedMs(), id);
-    Transaction begun = begun(options, id);
-    return turn == null ? begun : begun.inTurn(turn);
+    if (turn == null) {
+      return begun(options, id);
+    }
+    try {
+      return begun(options, id).inTurn(turn);
+    } catch (RuntimeException e) {
+      services.reserver().giveUp(turn); // nobody else knows of it
+      throw e;
+    }
   }
 
   private Turn again(Transaction lost, long tookMs, String id) {

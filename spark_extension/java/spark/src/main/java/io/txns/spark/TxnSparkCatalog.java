@@ -264,6 +264,18 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
         });
   }
 
+  @Override
+  public void willReplace(Identifier ident) {
+    if (!(ident instanceof PathIdentifier)) {
+      writing(
+          ident,
+          () -> {
+            adoptBefore(ident);
+            return null;
+          });
+    }
+  }
+
   private Table loadForWrite(Identifier ident) throws NoSuchTableException {
     if (ident instanceof PathIdentifier) {
       return super.loadTable(ident);

@@ -50,10 +50,17 @@ final class CommitAttempts {
     return committer.commit(request(changes, isolation, comment, turn));
   }
 
-  /** Look whether what is staged can still be committed; see {@link Committer#checkStanding}. */
+  /**
+   * Look whether what is staged can still be committed; see {@link Committer#checkStanding}. Where
+   * another try under its id has committed, that is what its commit says.
+   */
   void checkStanding(Map<TableIdentifier, StagedTable> changes, Isolation isolation, Head head) {
     CommitRequest request = request(changes, isolation, "", Turn.first(writeSet.readTs()));
-    committer.checkStanding(request, head);
+    CommitGroup.Key key = request.key();
+    boolean alone = begun.hasFreshId() || head.upper() <= key.sinceTs();
+    if (alone || loop.find(head, key.txnId(), key.sinceTs()).isEmpty()) {
+      committer.checkStanding(request, head);
+    }
   }
 
   private CommitRequest request(

@@ -57,7 +57,7 @@ public final class Transaction {
   private volatile String comment = "";
   private volatile Turn turn;
   private volatile List<String> lostAt = List.of();
-  private volatile boolean doomed;
+  private volatile TxnException loss;
 
   /**
    * @param head loaded when it was begun
@@ -241,7 +241,7 @@ public final class Transaction {
       attempts.checkNoneMayLand();
       LogFields.of(id()).in(Phase.STAGE).during(() -> writeSet.backTo(name));
       state = State.ACTIVE;
-      doomed = false; // by what it has undone, perhaps
+      loss = null; // by what it has undone, perhaps
     }
   }
 
@@ -258,14 +258,14 @@ public final class Transaction {
     }
   }
 
-  /** Whether it was told before its commit that it has lost; it is for its user to undo it. */
-  public boolean isDoomed() {
-    return doomed;
+  /** What it was told before its commit: it has lost. It is for its user to undo it. */
+  public Optional<TxnException> loss() {
+    return Optional.ofNullable(loss);
   }
 
   /** It had lost before what a savepoint has undone. */
-  public void doom() {
-    doomed = true;
+  public void doom(TxnException lost) {
+    loss = lost;
   }
 
   /**
@@ -310,7 +310,7 @@ public final class Transaction {
     try {
       doom.get().look(head -> attempts.checkStanding(staged().changed(), isolation, head));
     } catch (TxnException lost) {
-      doomed = true;
+      loss = lost;
       throw lost;
     }
   }
@@ -470,6 +470,10 @@ public final class Transaction {
   }
 
   private void checkActive() {
+    TxnException lost = loss;
+    if (state == State.ABORTED && lost != null) {
+      throw lost.again();
+    }
     if (state == State.ABORTED) {
       throw TxnException.invalidUsage(
           "25P02",

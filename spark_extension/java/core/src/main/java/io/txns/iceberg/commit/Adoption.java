@@ -128,40 +128,61 @@ public final class Adoption {
     if (!loaded.registered() || loaded.dropped() || newest.head().state().off()) {
       return Optional.empty();
     }
-    StagedTable staged = markedAgain(loaded);
-    Stranger stranger =
-        loaded.stranger().orElseGet(() -> keptByApply(newest.head(), loaded, staged));
-    return stranger == null || !stranger.adoptable()
-        ? Optional.empty()
-        : Optional.of(ofAppend(loaded, staged, stranger));
+    if (loaded.stranger().isEmpty()) {
+      return loaded.table() == null ? Optional.empty() : ofKept(newest);
+    }
+    return loaded
+        .stranger()
+        .filter(Stranger::adoptable)
+        .map(stranger -> ofAppend(loaded, markedAgain(loaded), stranger));
   }
 
-  /** What an apply has put on a branch; null for none. Other branches are not looked at again. */
-  private Stranger keptByApply(Head head, Loaded loaded, StagedTable staged) {
-    if (loaded.table() == null) {
-      return null;
-    }
-    TableMetadata metadata = loaded.real().current();
-    try {
-      return onBranch(loaded, staged, kept -> isNotLeft(head, metadata, kept));
-    } catch (TxnException e) {
-      if (e.kind() != ErrorKind.UNSUPPORTED) {
-        throw e;
+  /** What an apply has put on a branch. What cannot be adopted of that is in nobody's way. */
+  private Optional<CommitRequest> ofKept(Newest newest) {
+    Loaded loaded = newest.loaded();
+    while (true) {
+      StagedTable staged = markedAgain(loaded);
+      Stranger kept = onBranch(loaded, staged, head -> isKept(newest, head));
+      if (kept == null) {
+        return Optional.empty();
       }
-      LOG.info(LogFields.of(loaded.identifier()), "not adopted: {}", e.getMessage());
-      return null; // which is a person's affair, and in nobody's way
+      try {
+        return Optional.of(ofAppend(loaded, staged, kept));
+      } catch (TxnException e) {
+        if (e.kind() != ErrorKind.UNSUPPORTED) {
+          throw e;
+        }
+        leave(loaded, kept.headSnapshotId(), e.getMessage());
+      }
     }
   }
 
-  private boolean isNotLeft(Head head, TableMetadata metadata, long keptHead) {
+  /** It is a person's affair from now on, who is told once. */
+  private void leave(Loaded loaded, long keptHead, String why) {
+    if (left.add(keptHead)) {
+      LOG.warn(LogFields.of(loaded.identifier()), "not adopted: {}", why);
+    }
+  }
+
+  /** Whether an apply has kept a branch that may be adopted; others are not looked at again. */
+  private boolean isKept(Newest newest, long keptHead) {
+    Loaded loaded = newest.loaded();
+    TableMetadata metadata = loaded.real().current();
     if (left.contains(keptHead)) {
       return false;
     }
-    boolean kept = isKeptByApply(head, metadata, keptHead);
-    if (!kept) {
-      left.add(keptHead);
+    Optional<Stranger> stranger = Stranger.above(metadata, keptHead);
+    if (stranger.isEmpty() || !isKeptByApply(newest.head(), metadata, keptHead)) {
+      if (TableMark.applied(metadata) <= newest.head().upper()) { // else a newer head may tell
+        left.add(keptHead);
+      }
+      return false;
     }
-    return kept;
+    String reason = notAdoptable(metadata, stranger.get(), keptHead);
+    if (reason != null) {
+      leave(loaded, keptHead, TableMark.FOREIGN_BRANCH + keptHead + " " + reason);
+    }
+    return reason == null;
   }
 
   /**
@@ -186,7 +207,20 @@ public final class Adoption {
             .filter(entry -> entry.commitTs() == commitTs)
             .map(Entry::kind)
             .collect(Collectors.toSet());
-    return !kinds.isEmpty() && !kinds.contains(EntryKind.REPAIR);
+    return !kinds.isEmpty()
+        && !kinds.contains(EntryKind.REPAIR)
+        && !isRejected(head, metadata, keptHead);
+  }
+
+  /** Whether a person has rejected it, which is applied after what was outstanding then. */
+  private boolean isRejected(Head head, TableMetadata metadata, long keptHead) {
+    Snapshot below = Stranger.standsOn(metadata, keptHead);
+    if (below == null || !OurSnapshots.isOurs(below)) {
+      return false;
+    }
+    long applied = OurSnapshots.commitTs(below);
+    String txnId = repairId("reject", TableNames.uuid(metadata), keptHead, applied);
+    return !timeline.under(head.state(), txnId, applied).isEmpty();
   }
 
   /**
@@ -372,7 +406,7 @@ public final class Adoption {
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
     applied = stranger.lost() == null ? applied : stranger.lost().upto();
     long head = stranger.headSnapshotId() == null ? 0 : stranger.headSnapshotId();
-    String txnId = Entry.derivedId(deed, TableNames.uuid(staged.base()), head + ":" + applied);
+    String txnId = repairId(deed, TableNames.uuid(staged.base()), head, applied);
     // Who has adopted the same stands above what the table showed: no older rows are asked.
     long sinceTs = kind == EntryKind.ADOPT ? applied : 0;
     return new CommitRequest(
@@ -388,6 +422,10 @@ public final class Adoption {
         marks,
         new Leftovers(log),
         CommitRequest.ALLOWED);
+  }
+
+  private static String repairId(String deed, String uuid, long head, long applied) {
+    return Entry.derivedId(deed, uuid, head + ":" + applied);
   }
 
   /** The summary keys that name what an adoption takes in, and what it gives up. */

@@ -140,7 +140,7 @@ public record Stranger(
   }
 
   /** The first snapshot of a branch that is ours or main's; null for none. */
-  private static Snapshot standsOn(TableMetadata metadata, long headSnapshotId) {
+  public static Snapshot standsOn(TableMetadata metadata, long headSnapshotId) {
     Set<Long> main = History.ancestors(metadata, metadata.currentSnapshot());
     History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.snapshot(headSnapshotId);

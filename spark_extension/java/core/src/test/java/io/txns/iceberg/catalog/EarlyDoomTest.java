@@ -10,6 +10,7 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Days;
+import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
@@ -19,12 +20,18 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.ServiceUnavailableException;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -107,7 +114,7 @@ class EarlyDoomTest {
         .hasMessageContaining("a table that it read was written");
     refused(() -> loadForWrite(txn, THIRD));
     refused(() -> handle.catalog(() -> txn).dropTable(id(THIRD)));
-    assertThat(txn.isDoomed()).isTrue();
+    assertThat(txn.loss()).isPresent();
     assertThat(txn.state()).isEqualTo(Transaction.State.ACTIVE);
     refused(txn::commit);
     assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
@@ -141,7 +148,7 @@ class EarlyDoomTest {
     write(handle, 2);
     clock.aheadMs += EarlyDoom.PAUSE_MS;
     load(txn, THIRD);
-    assertThat(txn.isDoomed()).isFalse();
+    assertThat(txn.loss()).isEmpty();
     txn.commit();
   }
 
@@ -222,9 +229,71 @@ class EarlyDoomTest {
     clock.aheadMs += EarlyDoom.PAUSE_MS;
     refused(() -> load(txn, THIRD));
     txn.rollbackTo("before");
-    assertThat(txn.isDoomed()).isFalse();
+    assertThat(txn.loss()).isEmpty();
     load(txn, THIRD);
     txn.commit();
+  }
+
+  /** 1. Two tries under one id. 2. One commits. 3. The other goes on: its COMMIT says so. */
+  @Test
+  void whatAnotherTryUnderItsIdHasCommittedIsNoLoss() {
+    BeginOptions nightly = BeginOptions.defaults().withId("nightly").withToldEarly(true);
+    Transaction first = handle.begin(nightly);
+    Transaction second = handle.begin(nightly);
+    for (Transaction one : new Transaction[] {first, second}) {
+      scan(load(one, READ), day(1));
+      append(load(one, READ), 1);
+    }
+    long commitTs = first.commit().commitTs();
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    load(second, THIRD);
+    assertThat(second.commit().commitTs()).isEqualTo(commitTs);
+  }
+
+  /** 1. It has lost. 2. The catalog cannot be reached for a while, when it is to look. */
+  @Test
+  void aCatalogThatCannotBeReachedIsNoReason() {
+    AtomicBoolean reachable = new AtomicBoolean(true);
+    handle = TxnHandle.open("lake", failing(reachable), Lake.INLINE, clock);
+    Transaction txn = begun();
+    load(txn, THIRD);
+    write(lake.open(), 1);
+    clock.aheadMs += EarlyDoom.HEARD_MS;
+    reachable.set(false);
+    load(txn, THIRD);
+    assertThat(txn.state()).isEqualTo(Transaction.State.ACTIVE);
+    assertThat(txn.loss()).isEmpty();
+    reachable.set(true);
+    refused(txn::commit);
+  }
+
+  private JdbcCatalog failing(AtomicBoolean reachable) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            return new HookedOperations(super.newTableOps(identifier)) {
+              @Override
+              public TableMetadata current() {
+                return asked(super.current());
+              }
+
+              @Override
+              public TableMetadata refresh() {
+                return asked(super.refresh());
+              }
+
+              private TableMetadata asked(TableMetadata answer) {
+                if (!reachable.get()) {
+                  throw new ServiceUnavailableException("no route to host");
+                }
+                return answer;
+              }
+            };
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return catalog;
   }
 
   @Test

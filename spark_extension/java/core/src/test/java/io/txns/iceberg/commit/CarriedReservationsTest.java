@@ -147,6 +147,19 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(reserved()).isEmpty();
   }
 
+  /** Nobody is there who could use it. */
+  @Test
+  void aTryThatCannotBeginLeavesNothingReserved() {
+    Transaction lost = lost(null);
+    BeginOptions tomorrow =
+        BeginOptions.defaults()
+            .withIsolation(Isolation.SERIALIZABLE)
+            .withAsOf(handle.upper() + 86_400_000);
+    assertThatThrownBy(() -> handle.begin(tomorrow, lost, 40_000))
+        .hasMessageContaining("nothing has committed at that time");
+    assertThat(reserved()).isEmpty();
+  }
+
   /** After the fifth there is none more, and nobody waits for the fifth. */
   @Test
   void theLastOneGoesWithTheRecordOfALaterTry() {

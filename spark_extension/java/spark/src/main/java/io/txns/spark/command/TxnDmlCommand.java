@@ -42,8 +42,13 @@ final class TxnDmlCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
+    TxnSession state = TxnSession.of(session);
+    boolean alone = !state.isExplicit() && !state.isSkipping() && !state.isInWrite();
+    if (alone && ParsedDml.replaces(plan)) {
+      catalog.willReplace(Catalogs.identifier(session, dml.target(), catalog));
+    }
     RowCounts counts =
-        new SessionWrites(TxnSession.of(session))
+        new SessionWrites(state)
             .runTo(
                 WriteTarget.table(catalog, String.join(".", dml.target())),
                 session,

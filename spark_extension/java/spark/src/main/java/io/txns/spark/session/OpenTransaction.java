@@ -171,7 +171,34 @@ public final class OpenTransaction {
 
   /** Whether a statement was told that the transaction has lost. */
   public boolean isDoomed() {
-    return isBound() && transaction.isDoomed();
+    return loss().isPresent();
+  }
+
+  private Optional<TxnException> loss() {
+    return isBound() ? transaction.loss() : Optional.empty();
+  }
+
+  /**
+   * Whether it is aborted because it has lost. A script that handles the error goes on, and loses
+   * at its end; then it runs again.
+   */
+  boolean hasLost() {
+    return !ofScript && expired == null && isDoomed();
+  }
+
+  /** Why nothing goes on in it; of its loss a program may not have heard before. */
+  TxnException whyAborted() {
+    if (expired != null) {
+      return TxnException.invalidUsage("25P03", expired);
+    }
+    Optional<TxnException> loss = hasLost() ? loss() : Optional.empty();
+    if (loss.isPresent()) {
+      return loss.get().again();
+    }
+    return TxnException.invalidUsage(
+        "25P02",
+        "the transaction is aborted because a statement in it failed; only ROLLBACK or ROLLBACK TO"
+            + " a savepoint is accepted");
   }
 
   boolean isAborted() {
@@ -179,9 +206,7 @@ public final class OpenTransaction {
   }
 
   private boolean isAbortedByFailure() {
-    // A script that handles the error goes on, and loses at its end; then it runs again.
-    boolean lost = isDoomed() && !ofScript;
-    return lost || (isBound() ? transaction.state() == Transaction.State.ABORTED : aborted);
+    return hasLost() || (isBound() ? transaction.state() == Transaction.State.ABORTED : aborted);
   }
 
   /** The outcome of an earlier transaction with the id of this one: nothing is to be done again. */
@@ -220,12 +245,10 @@ public final class OpenTransaction {
 
   /** Undoes a failed statement alone: what had lost before it has lost. */
   void undo(String savepoint) {
-    boolean lost = isDoomed();
+    Optional<TxnException> lost = loss();
     rollbackTo(savepoint);
     release(savepoint);
-    if (lost) {
-      transaction.doom();
-    }
+    lost.ifPresent(loss -> transaction.doom(loss));
   }
 
   public void release(String name) {

@@ -46,4 +46,10 @@ public interface TransactionCatalog extends TableCatalog {
    * that reads it first writes what Spark has kept (SPARK-58370).
    */
   void willWrite(Identifier table);
+
+  /**
+   * Adopts, outside a transaction, what strangers have appended to a table that a statement is to
+   * replace: it may read the table first, and would replace rows that it has not seen.
+   */
+  void willReplace(Identifier table);
 }

@@ -325,7 +325,7 @@ public final class TxnSession {
     touch();
     if (visible() != null) {
       if (open.isAborted()) {
-        throw abortedTransaction();
+        throw open.whyAborted();
       }
       open.markUsed();
     }
@@ -334,31 +334,15 @@ public final class TxnSession {
   /** Refuses any statement in an aborted transaction. */
   public synchronized void checkNotAborted() {
     if (visible() != null && open.isAborted()) {
-      throw abortedTransaction();
+      throw open.whyAborted();
     }
   }
 
   /** Refuses to go on with a transaction that was undone without having been asked to. */
   public synchronized void checkNotExpired() {
     if (visible() != null && open.expired().isPresent()) {
-      throw abortedTransaction();
+      throw open.whyAborted();
     }
-  }
-
-  private TxnException abortedTransaction() {
-    if (open.expired().isPresent()) {
-      return TxnException.invalidUsage("25P03", open.expired().get());
-    }
-    String why =
-        open.isDoomed()
-            ? "it has lost a race (40001), as a statement in it was told; run it again from BEGIN,"
-                + " after ROLLBACK;"
-            : "a statement in it failed;";
-    return TxnException.invalidUsage(
-        "25P02",
-        "the transaction is aborted because "
-            + why
-            + " only ROLLBACK or ROLLBACK TO a savepoint is accepted");
   }
 
   /** Whether the open transaction has committed earlier, so that writes are skipped. */
@@ -456,6 +440,9 @@ public final class TxnSession {
   public StatusRow commit() {
     OpenTransaction transaction = require("COMMIT");
     Optional<Committed> earlier = transaction.alreadyCommitted();
+    if (earlier.isEmpty() && transaction.hasLost()) {
+      throw lose(transaction);
+    }
     if (earlier.isEmpty()) {
       checkNotAborted();
     }
@@ -480,6 +467,15 @@ public final class TxnSession {
       note(transaction, e);
       throw e;
     }
+  }
+
+  /** Ends what has lost, as a statement was told; gives what COMMIT is told. */
+  private TxnException lose(OpenTransaction transaction) {
+    TxnException told = transaction.whyAborted();
+    end();
+    transaction.transaction().rollback();
+    noteLost(transaction);
+    return told;
   }
 
   /** Who has lost, and is undone, is tried again, perhaps. */

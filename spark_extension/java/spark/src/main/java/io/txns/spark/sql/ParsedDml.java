@@ -6,6 +6,7 @@ import java.util.Objects;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -48,6 +49,14 @@ public record ParsedDml(Kind kind, List<String> target) {
       return of(Kind.MERGE, merge.targetTable(), parser);
     }
     return Optional.empty();
+  }
+
+  /** Whether a parsed INSERT replaces rows of its table. */
+  public static boolean replaces(LogicalPlan parsed) {
+    LogicalPlan plan = withoutCtes(parsed);
+    return plan instanceof InsertIntoStatement insert
+        ? insert.overwrite()
+        : plan instanceof V2WriteCommand && !(plan instanceof AppendData);
   }
 
   private static Optional<ParsedDml> of(Kind kind, LogicalPlan table, ParserInterface parser) {

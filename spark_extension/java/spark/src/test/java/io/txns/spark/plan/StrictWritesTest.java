@@ -4,8 +4,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import io.txns.spark.SparkTestBase;
+import java.io.IOException;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF1;
@@ -16,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What {@code txns.autocommit-isolation} validates: writes that are sent in whatever way. */
 class StrictWritesTest extends SparkTestBase {
@@ -148,6 +156,56 @@ class StrictWritesTest extends SparkTestBase {
     MEANWHILE.set(() -> other.sql("INSERT INTO " + source + " VALUES (2)"));
     fails("40001", () -> kept.selectExpr("meanwhile(id) AS id").writeTo(table).append());
     assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1");
+  }
+
+  /** What a stranger has appended before a statement is there when it begins. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void ofATableThatItReplacesByItsOwnRows(boolean strictly) throws Exception {
+    if (!strictly) {
+      spark.conf().unset("spark.sql.txns.autocommit-isolation");
+    }
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    appendBeside(7);
+    spark.sql("INSERT OVERWRITE " + table + " SELECT id + 10 FROM " + table);
+    assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id")).containsExactly("11", "17");
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "UPDATE %t SET id = id + 10 WHERE id < 5",
+        "DELETE FROM %t WHERE id < 5",
+        "MERGE INTO %t t USING %s s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 11"
+      })
+  void ofATableToWhichAStrangerHasAppended(String statement) throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    appendBeside(7);
+    spark.sql(statement.replace("%t", table).replace("%s", source));
+    assertThat(rows(other, "SELECT count(*) FROM " + table + " WHERE id IN (7, 17)"))
+        .containsExactly("1");
+    assertThat(rows(other, "SELECT count(*) FROM " + table + " WHERE id = 1")).containsExactly("0");
+  }
+
+  /** Appends a file, which belongs to a table that nobody writes, past the log. */
+  private void appendBeside(long id) throws IOException {
+    spark.sql("CREATE TABLE " + table + "_theirs USING iceberg AS SELECT BIGINT(" + id + ") AS id");
+    String prefix = "spark.sql.catalog.lake.";
+    try (JdbcCatalog beside = new JdbcCatalog()) {
+      beside.initialize(
+          "lake",
+          Map.of(
+              "uri", spark.conf().get(prefix + "uri"),
+              "warehouse", spark.conf().get(prefix + "warehouse"),
+              "jdbc.schema-version", "V1"));
+      String name = table.substring("lake.".length());
+      AppendFiles append = beside.loadTable(TableIdentifier.parse(name)).newAppend();
+      try (CloseableIterable<FileScanTask> tasks =
+          beside.loadTable(TableIdentifier.parse(name + "_theirs")).newScan().planFiles()) {
+        tasks.forEach(task -> append.appendFile(task.file()));
+      }
+      append.commit();
+    }
   }
 
   @Test
