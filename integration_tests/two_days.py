@@ -4,8 +4,8 @@ Two writers of one table by days: who clashes, and who should, by brute force ov
 A table has two days, and each day some files of a few ids. A transaction is one UPDATE, DELETE or
 MERGE of one id of one day, and its condition names both. Whether two of them meet is counted twice:
 over rows, whether the first one has changed the very row of the second; and over files, whether it
-has changed a file that the second one's condition may match, by what really stands in it. What
-marks rows of a file counts for all files of its day.
+has changed a file that the second one's condition may match, by what really stands in it, or has
+marked rows of one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+from pyiceberg.table.puffin import PuffinFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 DAYS = (1, 2)
@@ -168,11 +171,11 @@ class Files:
 
     Attributes:
         ids: The ids in each data file, those that are marked, too, with their day.
-        deletes: The day of each delete file.
+        deletes: The data files of which each delete file marks rows, by what stands in it.
     """
 
     ids: dict[str, tuple[int, tuple[int, ...]]]
-    deletes: dict[str, int]
+    deletes: dict[str, set[str]]
 
     @staticmethod
     def of(table: Table) -> Files:
@@ -183,26 +186,33 @@ class Files:
         for manifest in snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io):
                 file = entry.data_file
-                day = int(file.partition[0])
                 if file.content == DataFileContent.DATA:
+                    day = int(file.partition[0])
                     ids[file.file_path] = (day, _ids_in(table, file.file_path))
                 else:
-                    deletes[file.file_path] = day
+                    deletes[file.file_path] = _marked_in(table, file)
         return Files(ids, deletes)
 
     def met(self, write: Write, later: Files) -> bool:
         """Whether what came and left by then may hold, or mark, what a statement asks for."""
-        come_and_gone = self.ids.keys() ^ later.ids.keys()
-        held = [(self.ids | later.ids)[path] for path in come_and_gone]
-        marked = [(self.deletes | later.deletes)[p] for p in self.deletes ^ later.deletes.keys()]
-        return write.day in marked or any(
-            day == write.day and min(ids) <= write.id <= max(ids) for day, ids in held
-        )
+        touched = self.ids.keys() ^ later.ids.keys()
+        for path in self.deletes.keys() ^ later.deletes.keys():
+            touched |= (self.deletes | later.deletes)[path]
+        held = [(self.ids | later.ids)[path] for path in touched]
+        return any(day == write.day and min(ids) <= write.id <= max(ids) for day, ids in held)
 
 
 def _ids_in(table: Table, path: str) -> tuple[int, ...]:
     with table.io.new_input(path).open() as stream:
         return tuple(pq.read_table(stream, columns=["id"])["id"].to_pylist())
+
+
+def _marked_in(table: Table, deletes: DataFile) -> set[str]:
+    with table.io.new_input(deletes.file_path).open() as stream:
+        if deletes.file_format == FileFormat.PUFFIN:
+            vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
+            return {each.referenced_data_file for each in vectors}
+        return set(pq.read_table(stream, columns=["file_path"])["file_path"].to_pylist())
 
 
 @dataclass

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from integration_tests.two_days import Write
 
-MODES = ["copy-on-write", "merge-on-read"]
+MODES = [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)]
+"""The last one has deletion vectors, of which several may share a file."""
+
 TABLE = "lake.db.days"
 HUNDRED = pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])
 STATEMENTS = {
@@ -69,14 +71,15 @@ def lake(new_session: Callable[[], SparkSession], tmp_path: Path) -> Lake:
     return make_lake(new_session, tmp_path / "lake")
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=MODES, ids=lambda mode: f"{mode[0]} {mode[1]}")
 def load(request: pytest.FixtureRequest, lake: Lake) -> Callable[[], Table]:
     """A table of two days, as an engine loads it that knows no transactions."""
     session = lake.spark(txns_apply="auto")
-    modes = ", ".join(f"'write.{k.lower()}.mode'='{request.param}'" for k in two_days.KINDS)
+    mode, version = request.param
+    modes = ", ".join(f"'write.{k.lower()}.mode'='{mode}'" for k in two_days.KINDS)
     session.sql(
         f"CREATE TABLE {TABLE} (id BIGINT, day BIGINT, v BIGINT) USING iceberg"
-        f" PARTITIONED BY (day) TBLPROPERTIES ({modes})"
+        f" PARTITIONED BY (day) TBLPROPERTIES ('format-version'='{version}', {modes})"
     )
     for batch in two_days.first_batches():
         values = ", ".join(str(tuple(row.values())) for row in batch.to_pylist())

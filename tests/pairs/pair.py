@@ -9,7 +9,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 import txns
 from tests.pairs import delete_files
-from tests.pairs.programs import program
+from tests.pairs.programs import DAYS, program
 from txns._verify.compaction import compact
 from txns._verify.model import LOOKS, Program, Row, Rows, State, Step, ran
 from txns._verify.statements import SCHEMA, arrow, carry_out, rows_of
@@ -98,11 +98,24 @@ def _difference(before: State, after: State) -> dict[str, tuple[Rows, Rows]]:
 class Pairs:
     """Makes pairs over two tables of a catalog, of which the next one finds what the last left."""
 
-    def __init__(self, catalog: Catalog, handle: txns.Handle, rng: Random) -> None:
+    def __init__(
+        self, catalog: Catalog, handle: txns.Handle, rng: Random, days: tuple[int, ...]
+    ) -> None:
+        """
+        Begin without tables.
+
+        Args:
+            catalog: Where they are made.
+            handle: Of its log.
+            rng: What draws them, and their programs.
+            days: Of how many a pair of tables may be; one of these.
+        """
+        self._days = days
         self._catalog = catalog
         self._handle = handle
         self._rng = rng
         self._made = 0
+        self._of_days = DAYS
         self._next_id = 1
         self._names: dict[str, str] = {}
         self._state: State = {}
@@ -111,6 +124,7 @@ class Pairs:
     def new_tables(self) -> None:
         """Begin with new tables: `a` by days, `b` in one of several ways."""
         self._made += 1
+        self._of_days = self._rng.choice(self._days)
         for name, spec in (("a", _SPECS[-1]), ("b", self._rng.choice(_SPECS))):
             self._names[name] = f"shop.{name}{self._made}"
             table = self._handle.catalog().create_table(self._names[name], SCHEMA)
@@ -132,7 +146,9 @@ class Pairs:
         rng = self._rng
         if len(self._state["a"]) > 14 or (self._state["a"] and rng.random() < 0.05):
             with self._handle.begin() as txn:
-                txn.load_table(self._names["a"]).delete("day >= 1")
+                txn.load_table(self._names["a"]).delete(
+                    "day >= 1" if self._of_days > 1 else "id > 0"
+                )
             self._state = self.state()
         elif len(self._state["a"]) < 4:
             self._fill()
@@ -158,7 +174,11 @@ class Pairs:
         with self._handle.begin() as txn:
             for name in self._names:
                 rows = [
-                    Row(self._next_id + number, self._rng.randrange(4), self._rng.randrange(6))
+                    Row(
+                        self._next_id + number,
+                        self._rng.randrange(self._of_days),
+                        self._rng.randrange(6),
+                    )
                     for number in range(6)
                 ]
                 self._next_id += len(rows)
@@ -166,7 +186,7 @@ class Pairs:
                     txn.load_table(self._names[name]).append(arrow(some))
 
     def _program(self, state: State, *, others: bool) -> Program:
-        made = program(self._rng, state, self._next_id, others=others)
+        made = program(self._rng, state, self._next_id, days=self._of_days, others=others)
         self._next_id += sum(len(step.rows) for step in made)
         return made
 
@@ -174,7 +194,7 @@ class Pairs:
         """Carry out a statement; give what it saw, as the model tells it."""
         table = txn.load_table(self._names[step.table])
         if step.verb == "mark":
-            delete_files.mark(table, step.where.holds, bound=self._rng.random() < 0.5)
+            delete_files.mark(table, step.where.holds, way=self._rng.choice(delete_files.WAYS))
             return None
         if step.verb == "compact":
             compact(table)

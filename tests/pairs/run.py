@@ -11,6 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
 from tests.pairs.pair import Pairs
+from tests.pairs.programs import DAYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,19 @@ class Tally:
         return "\n".join([*self.faults[:5], counts])
 
 
-def run(folder: Path, seed: int, pairs: int, conflicts: str, tally: Tally) -> None:
+MIXED = (DAYS, DAYS, 1)
+"""Of how many days tables are: a third of them of one, where others mark rows of its files."""
+
+
+def run(
+    folder: Path,
+    seed: int,
+    pairs: int,
+    conflicts: str,
+    tally: Tally,
+    *,
+    days: tuple[int, ...] = MIXED,
+) -> None:
     """Run pairs in a folder of their own, from one seed."""
     warnings.filterwarnings("ignore", "Delete operation did not match any records")
     rng = Random(seed)
@@ -71,7 +84,7 @@ def run(folder: Path, seed: int, pairs: int, conflicts: str, tally: Tally) -> No
     )
     catalog.create_namespace("shop")
     handle = txns.open(catalog, conflicts=conflicts)
-    made = Pairs(catalog, handle, rng)
+    made = Pairs(catalog, handle, rng, days)
     for number in range(pairs):
         if number % _ON_ONE_PAIR_OF_TABLES == 0:
             made.new_tables()

@@ -56,7 +56,7 @@ def delete_marks_unread() -> list[Patch]:
 
 
 def _met_without(**nothing: Any) -> list[Patch]:
-    def careless(self: Any, changes: Any) -> str | None:
+    def careless(self: Any, changes: Any) -> Any:
         return first_met(self, replace(changes, **nothing))
 
     first_met = file_conflicts._Look.first_met

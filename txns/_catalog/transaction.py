@@ -16,6 +16,7 @@ from txns._catalog.base import TxnCatalog
 from txns._catalog.early_doom import EarlyDoom
 from txns._catalog.outcome import Committed, State
 from txns._commit.commit_request import CommitRequest
+from txns._commit.file_conflicts import Meetings
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._config import FILE
@@ -86,6 +87,7 @@ class Transaction(TxnCatalog):
         self._savepoints = Savepoints()
         self.attempts = Attempts()
         self._leftovers = Leftovers()
+        self._met = Meetings()
 
     def _take_care(self, table: Identifier) -> Head:
         self._parts.registrar.register(table)
@@ -360,6 +362,7 @@ class Transaction(TxnCatalog):
             comment=self.comment,
             turn=self.options.turn,
             leftovers=self._leftovers,
+            met=self._met,
         )
 
     def _undecided(self) -> CommitRequest | None:

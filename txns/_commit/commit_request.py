@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from txns._commit.file_conflicts import Meetings
 from txns._commit.leftovers import Leftovers
 from txns._commit.turns import APPENDS_WAIT_FROM, Claim
 from txns._log.entry import Isolation, Kind
@@ -42,6 +43,7 @@ class CommitRequest:
         judge: Raises what forbids it as of a state that it is validated against.
         turn: How old it is; None for as old as `read_ts`.
         leftovers: Of its attempts; whoever may commit again hands them on.
+        met: What they have found of others; handed on as well.
     """
 
     kind: Kind
@@ -57,6 +59,7 @@ class CommitRequest:
     judge: Callable[[LogState], object] | None = None
     turn: Turn | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
+    met: Meetings = field(default_factory=Meetings)
 
     @property
     def adopts(self) -> bool:

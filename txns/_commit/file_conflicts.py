@@ -9,13 +9,15 @@ traps are in docs/isolation.md; `python -m tests.pairs` holds them against brute
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import ManifestGroupPlanner
 
-from txns._iceberg import file_changes, snapshots
+from txns._iceberg import file_changes, marked_files, snapshots
+from txns._iceberg.file_changes import marked_file
 from txns._stage.restage import same_shape
 from txns._table import mark
 
@@ -39,6 +41,32 @@ ANYBODY = None
 """Who changed something, where no transaction of the log has."""
 
 
+class _Meeting(NamedTuple):
+    """What a filter has met of a snapshot that names a transaction, if any, as its author."""
+
+    author: str | None
+    words: str
+
+
+@dataclass
+class Meetings:
+    """
+    What of others has met the reads of one transaction, as far as it was looked at.
+
+    Whoever looks again, at a later attempt or under a lock, hands it on: what a snapshot has
+    changed stays as it is, and its manifests are not read again.
+    """
+
+    _of: dict[str, tuple[list[RowFilter], dict[int, list[_Meeting]]]] = field(default_factory=dict)
+
+    def of(self, uuid: str, filters: list[RowFilter]) -> dict[int, list[_Meeting]]:
+        """Give what is known of a table, by the newest snapshot of a state of it."""
+        known = self._of.get(uuid)
+        if known is None or known[0] != filters:  # it has read more since
+            known = self._of[uuid] = (filters, {})
+        return known[1]
+
+
 @dataclass(frozen=True)
 class FileConflicts:
     """
@@ -48,11 +76,13 @@ class FileConflicts:
         reads: What it read.
         others: The ids of the transactions that are held against it.
         standing: Gives a table as that head has it.
+        known: What was found out before.
     """
 
     reads: ReadSet
     others: frozenset[str]
     standing: Standing
+    known: Meetings
     _met: dict[str, dict[str | None, str]] = field(default_factory=dict)
     """By table and transaction, what of it has met which filter, in words."""
 
@@ -82,34 +112,77 @@ class FileConflicts:
             yield ANYBODY, "the table has another schema or partitioning now"
             return
         filters = [each.within(base) for each in filters]
-        found = _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters)
+        known = self.known.of(change.uuid, filters)
+        try:
+            found = _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters, known)
+        except file_changes.HistoryGap:
+            yield ANYBODY, "its snapshots since have been expired, or main was moved"
+            return
         for author, words in found:  # a stranger's snapshot may say anything
             yield author if author in self.others else ANYBODY, words
 
 
 def _of_snapshots(
-    io: FileIO, now: TableMetadata, before: int | None, filters: Iterable[RowFilter]
-) -> Iterator[tuple[str | None, str]]:
+    io: FileIO,
+    now: TableMetadata,
+    before: int | None,
+    filters: Iterable[RowFilter],
+    known: dict[int, list[_Meeting]],
+) -> list[_Meeting]:
     looks = [_Look(io, now, each) for each in filters]
-    try:
-        for snapshot, changes_of in file_changes.since(io, now, before):
-            if snapshots.operation_of(snapshot) == snapshots.REPLACE:
-                continue  # the same rows in other files
-            changes = changes_of()
-            for look in looks:
-                path = look.first_met(changes)
-                if path is not None:
-                    words = f"filter {look.row_filter}, file {path}"
-                    yield snapshots.summary_value(snapshot, mark.SNAPSHOT_TXN_ID), words
-    except file_changes.HistoryGap:
-        yield ANYBODY, "its snapshots since have been expired, or main was moved"
+    found: list[_Meeting] = []
+    marks: list[_Marks] = []
+    for snapshot, changes_of in file_changes.since(io, now, before):
+        if (earlier := known.get(snapshot.snapshot_id)) is not None:
+            break
+        if snapshots.operation_of(snapshot) == snapshots.REPLACE:
+            continue  # the same rows in other files
+        changes = changes_of()
+        author = snapshots.summary_value(snapshot, mark.SNAPSHOT_TXN_ID)
+        for look in looks:
+            file, perhaps = look.first_met(changes)
+            marks += [_Marks(author, look, each) for each in perhaps]
+            if file is not None:
+                found.append(_Meeting(author, look.words(file)))
+    else:
+        earlier = []
+    told = {each.author for each in found}
+    found += _of_marks(io, now, before, [each for each in marks if each.author not in told])
+    found += earlier
+    if now.current_snapshot_id is not None:
+        known[now.current_snapshot_id] = found
+    return found
+
+
+def _of_marks(
+    io: FileIO, now: TableMetadata, before: int | None, marks: list[_Marks]
+) -> list[_Meeting]:
+    """Look up what was marked, once for all: where it is not found, it may hold anything."""
+    if not marks:
+        return []
+    base = now.snapshot_by_id(before) if before is not None else None
+    deletes = [each.deletes for each in marks]
+    files = marked_files.looked_up(io, now, deletes, [snapshots.main_of(now), base])
+    return [
+        _Meeting(author, look.words(each))
+        for author, look, each in marks
+        if (file := files.get(marked_file(each) or "")) is None or look.may_hold(file)
+    ]
+
+
+class _Marks(NamedTuple):
+    """What clashes with a filter where the one data file may that it marks rows of."""
+
+    author: str | None
+    look: _Look
+    deletes: DataFile
 
 
 class _Look:
     """One filter under which rows of a table were read."""
 
     def __init__(self, io: FileIO, metadata: TableMetadata, row_filter: RowFilter) -> None:
-        self.row_filter = row_filter
+        self._filter = row_filter
         self._specs = metadata.specs()
         # It plans scans by it: what it would open may have rows that match.
         self._planner = ManifestGroupPlanner(
@@ -117,21 +190,52 @@ class _Look:
         )
         self._in_partition: dict[int, Callable[[DataFile], bool]] = {}
 
-    def first_met(self, changes: FileChanges) -> str | None:
-        """Give a file that came or left and may hold, or mark, a row that matches."""
-        try:
-            return next(self._met_by(changes), None)
-        except ValueError:  # of a partition spec whose column has been dropped
-            return next((file.file_path for file in (*changes.files, *changes.deletes)), None)
+    def words(self, file: DataFile) -> str:
+        """Say that it has met a file."""
+        return f"filter {self._filter}, file {file.file_path}"
 
-    def _met_by(self, changes: FileChanges) -> Iterator[str]:
-        may_hold = self._planner._build_metrics_evaluator()  # noqa: SLF001 -- as scans do
-        for file in changes.files:
-            if self._may_be_in_partition(file) and may_hold(file):
-                yield file.file_path
-        for file in changes.deletes:  # whose statistics are of what they mark rows by
-            if self._is_global(file) or self._may_be_in_partition(file):
-                yield file.file_path
+    def first_met(self, changes: FileChanges) -> tuple[DataFile | None, list[DataFile]]:
+        """
+        Hold it against what a snapshot changed.
+
+        Returns:
+            A file that came or left and may hold, or mark, a row that matches. Where there is
+            none, delete files that mark one if the data file that each of them is of may hold one.
+        """
+        try:
+            return self._first_met(changes)
+        except ValueError:  # of a partition spec whose column has been dropped
+            return next(iter([*changes.files, *changes.deletes]), None), []
+
+    def _first_met(self, changes: FileChanges) -> tuple[DataFile | None, list[DataFile]]:
+        met = next(filter(self._holds, changes.files), None)
+        if met is not None:
+            return met, []
+        # The statistics of a delete file are of what it marks rows by.
+        marks = [
+            each
+            for each in changes.deletes
+            if self._is_global(each) or self._may_be_in_partition(each)
+        ]
+        of_several = next((each for each in marks if marked_file(each) is None), None)
+        if of_several is not None:
+            return of_several, []
+        held = {file.file_path for file in changes.files}  # none of which it has met
+        return None, [each for each in marks if marked_file(each) not in held]
+
+    def may_hold(self, file: DataFile) -> bool:
+        """Whether a data file may hold a row that matches."""
+        try:
+            return self._holds(file)
+        except ValueError:
+            return True
+
+    def _holds(self, file: DataFile) -> bool:
+        return self._may_be_in_partition(file) and self._may_have_values(file)
+
+    @cached_property
+    def _may_have_values(self) -> Callable[[DataFile], bool]:
+        return self._planner._build_metrics_evaluator()  # noqa: SLF001 -- as scans do
 
     def _is_global(self, deletes: DataFile) -> bool:
         equality = deletes.content == DataFileContent.EQUALITY_DELETES

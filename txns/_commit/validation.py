@@ -152,7 +152,7 @@ class Validation:
         newer = self._timeline.above(state, request.read_ts)
         others = frozenset(entry.txn_id for entry in newer)
         standing = partial(self._table_at, replace(head, state=state))
-        files = FileConflicts(request.reads, others, standing)
+        files = FileConflicts(request.reads, others, standing, request.met)
         checker = ConflictChecker(
             request.key.txn_id,
             request.isolation,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table.delete_file_index import _referenced_data_file_path
 
 from txns._iceberg import snapshots
-from txns._iceberg.manifest_entries import listed, live_entries
+from txns._iceberg.manifest_entries import listed, live_files, referenced_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,13 @@ class HistoryGap(Exception):
 
 
 @contextmanager
-def _gone_is_a_gap() -> Iterator[None]:
+def gone_is_a_gap() -> Iterator[None]:
+    """
+    Read files of a table's past.
+
+    Raises:
+        HistoryGap: One is gone.
+    """
     try:
         yield
     except FileNotFoundError as error:  # expiry has taken them
@@ -101,25 +107,26 @@ def since(
     Give each snapshot of `main` that stands on another one, newest first, and what it changed.
 
     Raises:
-        HistoryGap: `main` does not stand on it, or files are gone; the changes raise it as well.
+        HistoryGap: `main` does not stand on it; the changes raise it where files are gone.
     """
     walk = snapshots.History(metadata).ancestors(snapshots.main_of(metadata))
     snapshot = next(walk, None)
-    new = _manifests(io, snapshot)
+    listed_at = lru_cache(maxsize=2)(partial(_listed_at, io))  # each list is one of two steps
     while snapshot is not None and snapshot.snapshot_id != before:
         parent = next(walk, None)
         if parent is None and snapshot.parent_snapshot_id is not None:
             raise HistoryGap
-        old = _manifests(io, parent)
-        yield snapshot, partial(_difference, io, old, new)
-        snapshot, new = parent, old
+        yield snapshot, partial(_step, io, listed_at, parent, snapshot)
+        snapshot = parent
     if snapshot is None and before is not None:
         raise HistoryGap
 
 
 def marked_file(deletes: DataFile) -> str | None:
     """Give the only data file whose rows a delete file marks; None where it may be several."""
-    return _referenced_data_file_path(deletes)
+    if deletes.content != DataFileContent.POSITION_DELETES:
+        return None
+    return referenced_data_file(deletes) or _referenced_data_file_path(deletes)
 
 
 def reaches(deletes: DataFile, file: DataFile, specs: dict[int, PartitionSpec]) -> bool:
@@ -137,13 +144,23 @@ _Manifests = dict[str, "ManifestFile"]
 
 
 def _manifests(io: FileIO, snapshot: Snapshot | None) -> _Manifests:
-    with _gone_is_a_gap():
-        every = listed(io, snapshot.manifest_list) if snapshot else []
-    return {each.manifest_path: each for each in every}
+    return _listed_at(io, snapshot.manifest_list) if snapshot else {}
+
+
+def _listed_at(io: FileIO, manifest_list: str) -> _Manifests:
+    with gone_is_a_gap():
+        return {each.manifest_path: each for each in listed(io, manifest_list)}
+
+
+def _step(
+    io: FileIO, listed_at: Callable[[str], _Manifests], parent: Snapshot | None, snapshot: Snapshot
+) -> FileChanges:
+    old = listed_at(parent.manifest_list) if parent else {}
+    return _difference(io, old, listed_at(snapshot.manifest_list))
 
 
 def _difference(io: FileIO, old: _Manifests, new: _Manifests) -> FileChanges:
-    with _gone_is_a_gap():
+    with gone_is_a_gap():
         was = _live(io, (old[path] for path in old.keys() - new.keys()))
         now = _live(io, (new[path] for path in new.keys() - old.keys()))
     found = FileChanges(shared=frozenset(old.keys() & new.keys()))
@@ -161,7 +178,7 @@ def _live(
 ) -> dict[tuple[object, ...], list[DataFile]]:
     """Give files by what tells them apart: the deletion vectors of several share one file."""
     found: dict[tuple[object, ...], list[DataFile]] = {}
-    for file in (entry.data_file for each in manifests for entry in live_entries(io, each)):
+    for file in (file for each in manifests for file in live_files(io, each)):
         key = file.file_path, marked_file(file), file.spec_id, file.partition
         found.setdefault(key, []).append(file)
     return found

@@ -108,14 +108,16 @@ def _unfit(
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:
-    """Give the files that both have taken away, or whose rows others have marked as deleted."""
+    """Give the files that both have taken away, or of whose marked rows others have made others."""
     specs = newer.specs()
-    marked = {
+    marks = [*theirs.added_deletes, *theirs.removed_deletes]
+    touched = theirs.removed.keys() | {file_changes.marked_file(each) for each in marks}
+    wide = [each for each in theirs.added_deletes if file_changes.marked_file(each) is None]
+    return {
         path
         for path, file in own.removed.items()
-        if any(file_changes.reaches(each, file, specs) for each in theirs.added_deletes)
+        if path in touched or any(file_changes.reaches(each, file, specs) for each in wide)
     }
-    return marked | (own.removed.keys() & theirs.removed.keys())
 
 
 def _words(touched: set[str]) -> str:

@@ -25,6 +25,7 @@ from txns._verify.statements import SCHEMA
 if TYPE_CHECKING:
     from tests.txns.lake import Lake
 
+PARTITION = delete_files.PARTITION
 LEVELS = ["SNAPSHOT", "SERIALIZABLE", "STRICT SERIALIZABLE"]
 
 
@@ -278,8 +279,8 @@ def test_a_scan_that_never_ran_has_read_nothing(lake, handle, days):
     txn.commit()
 
 
-@pytest.mark.parametrize("bound", [False, True])
-def test_marked_rows_are_changed_rows(lake, handle, days, bound):
+@pytest.mark.parametrize("way", delete_files.WAYS)
+def test_marked_rows_are_changed_rows(lake, handle, days, way):
     """Delete files of others: of the day that was written, or another one."""
     for day, clashes in ((1, True), (2, False)):
         txn = handle.begin()
@@ -287,7 +288,7 @@ def test_marked_rows_are_changed_rows(lake, handle, days, bound):
         with handle.begin() as other:
             marked = other.load_table(days)
             delete_files.mark(
-                marked, lambda row, day=day: (row.id, row.day) == (10 * day + 1, day), bound=bound
+                marked, lambda row, day=day: (row.id, row.day) == (10 * day + 1, day), way=way
             )
         if clashes:
             with pytest.raises(txns.Conflict):
@@ -309,9 +310,95 @@ def test_one_file_marks_rows_of_two_days(handle, days, monkeypatch):
             return made(**{**fields, "file_path": paths[0]})
 
         patch.setattr(DataFile, "from_args", shared)
-        delete_files.mark(other.load_table(days), lambda row: row.id in {11, 21}, bound=False)
+        delete_files.mark(other.load_table(days), lambda row: row.id in {11, 21}, way=PARTITION)
     with pytest.raises(txns.Conflict):
         txn.commit()
+
+
+@pytest.mark.parametrize("way", delete_files.WAYS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_marks_count_for_the_file_that_they_are_of(lake, handle, days, way, level):
+    """Of two files of one day, where the delete file says of which it is."""
+    handle.catalog().load_table(days).append(_day(1, 12, 13))
+    rewrites, reads = (handle.begin(isolation=level) for _ in range(2))
+    _delete(rewrites.load_table(days), 1)
+    _read_one_and_append(reads.load_table(days))
+    with handle.begin() as other:
+        delete_files.mark(other.load_table(days), lambda row: row.id == 13, way=way)
+    for txn in (reads, rewrites):
+        if way == PARTITION:
+            with pytest.raises(txns.Conflict, match="deletes-"):
+                txn.commit()
+        else:
+            txn.commit()
+    left = [10, 11, 12, 20, 21] if way == PARTITION else [11, 12, 20, 21, 99]
+    assert left == lake.plain_ids(days)
+
+
+def _read_one_and_append(table):
+    assert 1 == table.scan("id = 10").count()
+    table.append(_day(3, 99))
+
+
+def test_marks_of_several_files_count_for_their_partition(handle, days):
+    """Between whose paths that of any other file may be."""
+    for number in (12, 13):
+        handle.catalog().load_table(days).append(_day(1, number))
+    for day, clashes in ((1, True), (2, False)):
+        txn = handle.begin()
+        _delete(txn.load_table(days), day)
+        with handle.begin() as other:
+            marked = other.load_table(days)
+            delete_files.mark(marked, lambda row: row.id in {12, 13}, way=delete_files.TOGETHER)
+        if clashes:
+            with pytest.raises(txns.Conflict):
+                txn.commit()
+        else:
+            txn.commit()
+
+
+@pytest.mark.parametrize("named", ["file:///lake/nobody-knows.parquet", ""])
+def test_marks_of_a_file_that_nobody_knows(handle, days, named, monkeypatch):
+    """They count for their partition, as whatever does not say of which file it is."""
+    handle.catalog().load_table(days).append(_day(1, 12, 13))
+    for day in (2, 1):
+        txn = handle.begin()
+        _delete(txn.load_table(days), day)
+        with handle.begin() as other, monkeypatch.context() as patch:
+            made = DataFile.from_args
+            patch.setattr(
+                DataFile,
+                "from_args",
+                lambda made=made, **fields: made(**{**fields, "referenced_data_file": named}),
+            )
+            marked = other.load_table(days)
+            delete_files.mark(marked, lambda row: row.id == 13, way=PARTITION)
+        if day == 1:
+            with pytest.raises(txns.Conflict):
+                txn.commit()
+        else:
+            txn.commit()
+
+
+def test_a_marked_file_that_is_gone_is_looked_up_where_it_was(handle, days):
+    """Others mark rows of it and replace it: what was read is in neither."""
+    handle.catalog().load_table(days).append(_day(1, 12, 13))
+    for condition, clashes in (("id = 10", False), ("id = 13", True)):
+        txn = handle.begin()
+        assert txn.load_table(days).scan(condition).count() == 1
+        txn.load_table(days).append(_day(3, 99))
+        with handle.begin() as other:
+            delete_files.mark(
+                other.load_table(days), lambda row: row.id == 13, way=delete_files.BOUNDS
+            )
+        with handle.begin() as other:
+            compact(other.load_table(days))
+        if clashes:
+            with pytest.raises(txns.Conflict):
+                txn.commit()
+        else:
+            txn.commit()
+            handle.catalog().load_table(days).append(_day(1, 13))
 
 
 def test_a_compaction_wins_over_who_rewrites_its_files(handle, days):

@@ -150,3 +150,24 @@ def _by_file(seen: list[tuple[str, int]]) -> dict[str, int]:
     for path, count in seen:
         found[path] += count
     return dict(found)
+
+
+def test_what_others_have_changed_is_read_once(lake):
+    """Whoever is held against it again, at an early look or an attempt, reads what came since."""
+    name, counted = lake.table("a", [1]), Counted(lake)
+    txn = counted.handle.begin()
+    txn.load_table(name).delete("id = 1")
+    others = lake.open()
+
+    def manifests_read() -> int:
+        read = counted.of(lambda: counted.handle.parts.committer.check_standing(txn._request()))[1]
+        return kinds(read).count("manifest")
+
+    for number in (2, 3):
+        append_all(others, [name], number)
+    assert 2 == manifests_read()
+    assert 0 == manifests_read()
+    append_all(others, [name], 4)
+    assert 1 == manifests_read()
+    txn.commit()
+    assert [2, 3, 4] == lake.plain_ids(name)

@@ -13,6 +13,7 @@ import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.MetricsConfig;
 import org.apache.iceberg.PartitionData;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
@@ -20,6 +21,8 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.data.GenericRecord;
 import org.apache.iceberg.data.Record;
+import org.apache.iceberg.deletes.BaseDVFileWriter;
+import org.apache.iceberg.deletes.DVFileWriter;
 import org.apache.iceberg.deletes.EqualityDeleteWriter;
 import org.apache.iceberg.deletes.PositionDelete;
 import org.apache.iceberg.deletes.PositionDeleteWriter;
@@ -31,6 +34,7 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
+import org.apache.iceberg.io.OutputFileFactory;
 import org.apache.iceberg.types.Types;
 
 /** A table by days: of each day two rows, in a file of their own; and files for it. */
@@ -104,6 +108,7 @@ public final class Days {
   public static DeleteFile marks(Table table, long day, List<DataFile> files) {
     try (PositionDeleteWriter<Record> writer =
         FormatModelRegistry.<Record>positionDeleteWriteBuilder(FileFormat.PARQUET, output(table))
+            .metricsConfig(MetricsConfig.forPositionDelete())
             .spec(table.spec())
             .partition(partition(table, day))
             .build()) {
@@ -118,6 +123,33 @@ public final class Days {
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
+  }
+
+  /** Write deletion vectors that mark the first row of some data files, into one file. */
+  public static List<DeleteFile> vectors(Table table, List<DataFile> files) {
+    return vectors(table, files, 0);
+  }
+
+  /** Write one that marks some rows of a data file. */
+  public static DeleteFile vector(Table table, DataFile file, long... positions) {
+    return vectors(table, List.of(file), positions).get(0);
+  }
+
+  private static List<DeleteFile> vectors(Table table, List<DataFile> files, long... positions) {
+    OutputFileFactory factory =
+        OutputFileFactory.builderFor(table, 1, 1).format(FileFormat.PUFFIN).build();
+    DVFileWriter writer = new BaseDVFileWriter(factory, path -> null);
+    try (writer) {
+      for (DataFile file : files) {
+        PartitionSpec spec = table.specs().get(file.specId());
+        for (long position : positions) {
+          writer.delete(file.location(), position, spec, file.partition());
+        }
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return writer.result().deleteFiles();
   }
 
   /** Write a delete file of a day that takes rows by their ids. */

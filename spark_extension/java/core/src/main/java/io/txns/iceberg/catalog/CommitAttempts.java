@@ -8,6 +8,7 @@ import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Meetings;
 import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
@@ -29,6 +30,7 @@ final class CommitAttempts {
   private final WriteSet writeSet;
   private final CommitGroup.Attempts known = new CommitGroup.Attempts();
   private final Leftovers leftovers;
+  private final Meetings met = new Meetings();
 
   CommitAttempts(
       Committer committer, CommitLoop loop, Leftovers leftovers, Begun begun, WriteSet writeSet) {
@@ -78,7 +80,8 @@ final class CommitAttempts {
         Map.of(),
         leftovers,
         CommitRequest.ALLOWED,
-        turn);
+        turn,
+        met);
   }
 
   private CommitGroup.Key key() {

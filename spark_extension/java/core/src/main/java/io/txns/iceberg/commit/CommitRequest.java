@@ -34,6 +34,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param leftovers of its attempts; whoever may commit again hands them on
  * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
  * @param turn how old it is, with the tries before it
+ * @param met what its attempts have found of others; handed on as well
  */
 public record CommitRequest(
     EntryKind kind,
@@ -48,7 +49,8 @@ public record CommitRequest(
     Map<String, String> marks,
     Leftovers leftovers,
     Consumer<LogState> judge,
-    Turn turn) {
+    Turn turn,
+    Meetings met) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
 
@@ -82,7 +84,8 @@ public record CommitRequest(
         marks,
         leftovers,
         judge,
-        Turn.first(readTs));
+        Turn.first(readTs),
+        new Meetings());
   }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */

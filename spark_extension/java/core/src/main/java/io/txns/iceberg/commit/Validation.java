@@ -155,7 +155,11 @@ final class Validation {
         request.byFile()
             ? Optional.of(
                 new FileConflicts(
-                    request.reads(), ids(newer), table -> standing(table, head), head::atWork))
+                    request.reads(),
+                    ids(newer),
+                    table -> standing(table, head),
+                    head::atWork,
+                    request.met()))
             : Optional.empty();
     new ConflictChecker(
             request.key().txnId(), request.isolation(), request.reads(), request.writes(), files)

@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import static java.util.Collections.disjoint;
 import static java.util.stream.Collectors.joining;
 import static java.util.stream.Collectors.toMap;
 import static java.util.stream.Collectors.toSet;
@@ -11,6 +12,7 @@ import io.txns.iceberg.meta.FileChanges;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
@@ -243,34 +245,56 @@ public final class Restager {
           .allMatch(id -> Objects.equals(was.spec(id), newer.spec(id)));
     }
 
-    /** Files that both have taken away or marked, or whose rows others have marked as deleted. */
+    /** Files that both have taken away or marked, or of whose marked rows others made others. */
     private static Set<String> touched(FileChanges own, FileChanges theirs, TableMetadata newer) {
       Map<Integer, PartitionSpec> specs = newer.specsById();
       Set<String> touched = new LinkedHashSet<>();
       Set<String> came = theirs.added().stream().map(ContentFile::location).collect(toSet());
+      Set<String> unmarked = marked(theirs.removedDeletes());
       for (DataFile file : own.removed().values()) {
+        String path = file.location();
         boolean marked =
-            theirs.addedDeletes().stream().anyMatch(each -> FileChanges.reaches(each, file, specs));
-        boolean moved =
-            theirs.removed().containsKey(file.location()) || came.contains(file.location());
+            unmarked.contains(path)
+                || theirs.addedDeletes().stream()
+                    .anyMatch(each -> FileChanges.reaches(each, file, specs));
+        boolean moved = theirs.removed().containsKey(path) || came.contains(path);
         if (marked || moved) {
-          touched.add(file.location());
+          touched.add(path);
         }
       }
       for (DeleteFile marks : own.addedDeletes()) {
         theirs.files().stream()
             .filter(file -> FileChanges.reaches(marks, file, specs))
             .forEach(file -> touched.add(file.location()));
-        theirs.addedDeletes().stream()
-            .filter(each -> meet(marks, each, specs))
-            .forEach(each -> touched.add(marks.location()));
+        boolean beside =
+            theirs.addedDeletes().stream().anyMatch(each -> meet(marks, each, specs))
+                || !disjoint(unmarked, marked(List.of(marks)));
+        if (beside) {
+          touched.add(marks.location());
+        }
       }
       for (DeleteFile marks : own.removedDeletes()) {
         theirs.removedDeletes().stream()
-            .filter(each -> each.location().equals(marks.location()))
+            .filter(each -> isSame(marks, each))
             .forEach(each -> touched.add(each.location()));
       }
       return touched;
+    }
+
+    /** Whether two are one: the deletion vectors of several data files share one file. */
+    private static boolean isSame(DeleteFile one, DeleteFile other) {
+      return one.location().equals(other.location())
+          && Objects.equals(
+              ContentFileUtil.referencedDataFileLocation(one),
+              ContentFileUtil.referencedDataFileLocation(other));
+    }
+
+    /** The data files that delete files name. */
+    private static Set<String> marked(List<DeleteFile> deletes) {
+      return deletes.stream()
+          .map(ContentFileUtil::referencedDataFileLocation)
+          .filter(Objects::nonNull)
+          .collect(toSet());
     }
 
     /** Whether two delete files may mark rows of one data file. */

@@ -13,12 +13,12 @@ import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.apache.iceberg.DataFile;
@@ -28,6 +28,7 @@ import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
@@ -39,31 +40,33 @@ import org.junit.jupiter.api.io.TempDir;
  * Pairs of random transactions on one table, against brute force over rows: where the second one
  * commits, it has seen and left what it would have if it had run after the first one.
  *
- * <p>{@code -Dtxns.test.pairs=n} runs n of them, {@code -Dtxns.test.seed=s} from one.
+ * <p>Half of them are of several days; the others mark rows of the files of one, with position
+ * deletes or deletion vectors. {@code -Dtxns.test.pairs=n} runs n of them, {@code
+ * -Dtxns.test.seed=s} from one.
  */
 @Timeout(3600)
 class PairsTest {
   private static final int PAIRS = Integer.getInteger("txns.test.pairs", 16);
-  private static final long DAYS = 3;
+  private static final int DAYS = 3;
 
   @TempDir Path folder;
 
   private record Row(long id, long day) {}
 
   private record Filter(Expression expression, Predicate<Row> holds) {
-    static Filter random(Random random) {
-      long day = 1 + random.nextInt((int) DAYS);
-      long id = 10 * day + random.nextInt(4);
+    static Filter random(Random random, int days) {
+      long day = 1 + random.nextInt(days);
+      long id = 10 * day + random.nextInt(days == 1 ? 10 : 4);
       Filter ofDay = new Filter(Days.day(day), row -> row.day() == day);
       Filter ofId = new Filter(Expressions.equal("id", id), row -> row.id() == id);
       Filter below = new Filter(Expressions.lessThan("id", id), row -> row.id() < id);
-      return switch (random.nextInt(7)) {
+      return switch (days == 1 ? 1 + random.nextInt(6) : random.nextInt(7)) {
         case 0 -> new Filter(Expressions.alwaysTrue(), row -> true);
         case 1 -> ofId;
         case 2 -> below;
         case 3 -> ofDay.and(below);
         case 4 -> ofDay.and(ofId);
-        default -> ofDay;
+        default -> days == 1 ? ofDay.and(ofId) : ofDay;
       };
     }
 
@@ -92,11 +95,14 @@ class PairsTest {
       return file;
     }
 
-    DeleteFile mark(Table table, long day, List<DataFile> files) {
-      DeleteFile marks = Days.marks(table, day, files);
-      Set<String> paths = new HashSet<>();
-      files.forEach(file -> paths.add(file.location()));
-      marked.put(marks.location(), paths);
+    /** Delete files of the first rows of files: deletion vectors where the format has them. */
+    List<DeleteFile> mark(Table table, long day, List<DataFile> files) {
+      List<DeleteFile> marks =
+          TableUtil.formatVersion(table) > 2
+              ? Days.vectors(table, files)
+              : List.of(Days.marks(table, day, files));
+      Set<String> paths = files.stream().map(DataFile::location).collect(Collectors.toSet());
+      marks.forEach(each -> marked.put(each.location(), paths));
       return marks;
     }
 
@@ -229,9 +235,11 @@ class PairsTest {
       marked.forEach(
           (day, some) -> {
             if (together) {
-              delta.addDeletes(files.mark(table, day, some));
+              files.mark(table, day, some).forEach(delta::addDeletes);
             } else {
-              some.forEach(one -> delta.addDeletes(files.mark(table, day, List.of(one))));
+              some.stream()
+                  .flatMap(one -> files.mark(table, day, List.of(one)).stream())
+                  .forEach(delta::addDeletes);
             }
           });
       delta.commit();
@@ -288,10 +296,13 @@ class PairsTest {
     }
   }
 
-  private static Statement random(Random random, int number) {
-    long day = 1 + random.nextInt((int) DAYS);
-    Filter filter = Filter.random(random);
+  private static Statement random(Random random, int days, int number) {
+    long day = 1 + random.nextInt(days);
+    Filter filter = Filter.random(random, days);
     List<Long> ids = List.of(10 * day + random.nextInt(4), 10 * day + 4L + number);
+    if (days == 1 && random.nextInt(4) > 0) {
+      return new Mark(filter, random.nextBoolean(), random.nextInt(2) * 100 * (number + 1));
+    }
     return switch (random.nextInt(10)) {
       case 0, 1 -> new Read(filter);
       case 2 -> new Append(day, ids);
@@ -303,8 +314,11 @@ class PairsTest {
     };
   }
 
-  private static List<Statement> program(Random random, int number) {
-    return Stream.generate(() -> random(random, number)).limit(1 + random.nextInt(3)).toList();
+  private static List<Statement> program(Random random, int days, int number) {
+    int most = days > 1 ? 3 : random.nextInt(4) == 0 ? 2 : 1;
+    return Stream.generate(() -> random(random, days, number))
+        .limit(1 + random.nextInt(most))
+        .toList();
   }
 
   /** What a program saw of a table, statement by statement. */
@@ -348,56 +362,111 @@ class PairsTest {
     }
   }
 
+  /** What became of pairs: of those that were refused, how many could have stood. */
+  private static final class Tally {
+    private int committed;
+    private int conflicts;
+    private int falseConflicts;
+
+    @Override
+    public String toString() {
+      return String.format(
+          "pairs=%d committed=%d conflicts=%d false=%d",
+          committed + conflicts + falseConflicts, committed, conflicts, falseConflicts);
+    }
+  }
+
+  /** Two transactions that began on one state. */
+  private record Begun(
+      List<Row> rows, List<Statement> program, Transaction txn, List<List<Row>> seen) {
+    static Begun with(
+        List<Row> rows, List<Statement> program, Transaction txn, Table table, Files files) {
+      return new Begun(rows, program, txn, PairsTest.onTable(program, table, files));
+    }
+
+    boolean writes() {
+      return program.stream().anyMatch(each -> !(each instanceof Read));
+    }
+
+    /** Whether it would have seen, or done, something else on other rows. */
+    boolean differsOn(List<Row> others) {
+      List<Row> own = new ArrayList<>(rows);
+      onRows(program, own, seen);
+      List<Row> later = new ArrayList<>(others);
+      return !onRows(program, later, seen).equals(seen)
+          || !without(own, rows).equals(without(later, others))
+          || !without(rows, own).equals(without(others, later));
+    }
+
+    private static List<Row> without(List<Row> some, List<Row> others) {
+      List<Row> left = new ArrayList<>(some);
+      others.forEach(left::remove);
+      return matching(left, ALL);
+    }
+  }
+
   @Test
   void theSecondOneIsAsIfItCameLater() {
     long first = Long.getLong("txns.test.seed", new Random().nextInt(1_000_000));
     Lake lake = new Lake(folder);
     TxnHandle handle = lake.open();
-    int committed = 0;
+    Tally all = new Tally();
+    Tally ofOneDay = new Tally();
     for (long seed = first; seed < first + PAIRS; seed++) {
-      committed += pair(lake, handle, seed) ? 1 : 0;
+      boolean oneDay = seed % 2 == 0;
+      pair(lake, handle, seed, oneDay ? 1 : DAYS, oneDay ? ofOneDay : all);
     }
-    assertThat(committed).as("of " + PAIRS).isBetween(1, PAIRS - 1);
+    System.out.println("seed " + first + ", of several days: " + all + "; of one: " + ofOneDay);
+    assertThat(all.committed + ofOneDay.committed).as("of " + PAIRS).isBetween(1, PAIRS - 1);
   }
 
-  private boolean pair(Lake lake, TxnHandle handle, long seed) {
+  private void pair(Lake lake, TxnHandle handle, long seed, int days, Tally tally) {
     Random random = new Random(seed);
     String name = "shop.p" + seed;
     Files files = new Files();
-    Days.create(lake, name, Map.of("format-version", "2"));
+    boolean vectors = days == 1 ? random.nextBoolean() : random.nextInt(4) == 0;
+    Days.create(lake, name, Map.of("format-version", vectors ? "3" : "2"));
     handle.register(Lake.id(name));
     Table auto = handle.catalog(() -> null).loadTable(Lake.id(name));
     auto.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
-    for (long day : LongStream.rangeClosed(1, DAYS).toArray()) {
-      for (long each = 0; each <= random.nextInt(2); each++) {
+    for (long day : LongStream.rangeClosed(1, days).toArray()) {
+      long most = days == 1 ? 2 + random.nextInt(3) : random.nextInt(2);
+      for (long each = 0; each <= most; each++) {
         List<Long> ids = List.of(10 * day + 2 * each, 10 * day + 2 * each + 1);
         auto.newAppend().appendFile(files.write(auto, day, ids)).commit();
       }
     }
     Isolation level = random.nextBoolean() ? Isolation.SNAPSHOT : Isolation.STRICT_SERIALIZABLE;
     BeginOptions options = BeginOptions.defaults().withIsolation(level);
-    Transaction one = handle.begin(options);
-    Transaction two = handle.begin(options);
-    List<Statement> programOne = program(random, 1);
-    List<Statement> programTwo = program(random, 2);
+    Transaction first = handle.begin(options);
+    Transaction second = handle.begin(options);
     List<Row> rows = current(handle, name, files);
-    List<List<Row>> seenOne = onTable(programOne, in(handle, one, name), files);
-    List<List<Row>> seenTwo = onTable(programTwo, in(handle, two, name), files);
+    List<Row> before = List.copyOf(rows);
+    Begun one = Begun.with(before, program(random, days, 1), first, in(handle, first, name), files);
+    Begun two =
+        Begun.with(before, program(random, days, 2), second, in(handle, second, name), files);
     if (random.nextInt(4) == 0) {
-      compact(handle.catalog(() -> null).loadTable(Lake.id(name)), files, 1 + random.nextInt(3));
+      long day = 1 + random.nextInt(days);
+      compact(handle.catalog(() -> null).loadTable(Lake.id(name)), files, day);
     }
-    String what = "seed " + seed + ", " + level + ": " + programOne + "; " + programTwo;
-    if (commits(one)) {
-      assertThat(onRows(programOne, rows, seenOne)).as(what).isEqualTo(seenOne);
-    }
-    assertThat(current(handle, name, files)).as(what).isEqualTo(matching(rows, ALL));
-    boolean writes = programTwo.stream().anyMatch(each -> !(each instanceof Read));
-    boolean committed = commits(two);
-    if (committed && writes) {
-      assertThat(onRows(programTwo, rows, seenTwo)).as(what).isEqualTo(seenTwo);
+    String what = "seed " + seed + ", " + level + ": " + one.program() + "; " + two.program();
+    if (commits(one.txn())) {
+      assertThat(onRows(one.program(), rows, one.seen())).as(what).isEqualTo(one.seen());
     }
     assertThat(current(handle, name, files)).as(what).isEqualTo(matching(rows, ALL));
-    return committed;
+    if (!commits(two.txn())) {
+      if (two.differsOn(rows)) {
+        tally.conflicts++;
+      } else {
+        tally.falseConflicts++;
+      }
+    } else {
+      tally.committed++;
+      if (two.writes()) {
+        assertThat(onRows(two.program(), rows, two.seen())).as(what).isEqualTo(two.seen());
+      }
+    }
+    assertThat(current(handle, name, files)).as(what).isEqualTo(matching(rows, ALL));
   }
 
   private static final Filter ALL = new Filter(Expressions.alwaysTrue(), row -> true);

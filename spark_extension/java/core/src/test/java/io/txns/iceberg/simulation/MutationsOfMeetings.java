@@ -81,7 +81,7 @@ final class MutationsOfMeetings {
   private static Target met(UnaryOperator<FileChanges> without) {
     return method(
         "commit.FileConflicts$Look",
-        "Optional firstMet(FileChanges)",
+        "FileConflicts.Met firstMet(FileChanges)",
         (firstMet, a) -> firstMet.of(a[0], without.apply((FileChanges) a[1])));
   }
 
