@@ -108,6 +108,8 @@ class Registry:
     """What tables become, by uuid, in a swap that moves several: the log comes first."""
     purged: set[str] = field(default_factory=set)
     """Uuids of tables that a purger has put aside."""
+    refused: int = 0
+    """How many swaps a server's rules of times have refused: it takes them later, perhaps."""
     on_commit: OnCommit = lambda _name, _old, _new: None
     on_rename: OnRename = lambda _old, _new: None
     on_drop: OnDrop = lambda _name, _metadata: None
@@ -491,7 +493,11 @@ class ServerCatalog(SimulatedCatalog):
             world = self.registry.storage.world
             if server_rules.stamps_by_its_clock(world.seed):
                 staged.metadata = server_rules.stamped(staged.metadata, world.now_ms)
-            server_rules.check(current and current.metadata, staged.metadata)
+            try:
+                server_rules.check(current and current.metadata, staged.metadata)
+            except BadRequestError:
+                self.registry.refused += 1
+                raise
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None
             self.registry.swap(name, expected, staged.metadata_location)

@@ -44,8 +44,10 @@ def _missing(worker: Worker, error: Exception) -> str:
         return "no call has failed"
     in_transaction = attempt is not None and attempt.isolation != "autocommit"
     # What a table lacks that an older load has given looks as if somebody had set it back; and who
-    # takes a table from care has to apply what others have logged.
-    excused = worker.has(Switch.STALE_TABLES) or (failed and not in_transaction)
+    # takes a table from care has to apply what others have logged, which a server whose clock is
+    # behind theirs does not let him.
+    kept_from_it = failed or bool(worker.lake.observer.registry.refused)
+    excused = worker.has(Switch.STALE_TABLES) or (kept_from_it and not in_transaction)
     if isinstance(error, Quarantined) and not (history.strange or history.renamed or excused):
         return "no stranger has written"
     if attempt is None or not in_transaction:

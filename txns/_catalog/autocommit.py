@@ -26,6 +26,7 @@ from pyiceberg.typedef import EMPTY_DICT
 from txns._catalog.base import TxnCatalog
 from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Key
+from txns._commit.register import not_applied
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
@@ -39,7 +40,7 @@ from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
 from txns._table.loaded import Forgotten, Registered, SwitchedOff, Unregistered
 from txns._table.mark import mark_of, refuse_commit_table, refuse_reserved_in
-from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
+from txns.errors import Conflict, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,10 +71,6 @@ def _ignore_read(_row_filter: RowFilter) -> None:
 def _moves_main(update: TableUpdate) -> bool:
     """Whether an update is made for the rows that there are: others do not mind more of them."""
     return isinstance(update, AddSnapshotUpdate) or getattr(update, "ref_name", "") == MAIN_BRANCH
-
-
-def _not_applied(identifier: Identifier) -> Quarantined:
-    return Quarantined(identifier, "entries of the table are not applied")
 
 
 class AutocommitCatalog(TxnCatalog):
@@ -316,7 +313,7 @@ class AutocommitCatalog(TxnCatalog):
         refuse_commit_table(source, loaded.metadata)
         self._refuse_existing(target)
         if isinstance(loaded, Forgotten):  # by a rename that died, perhaps
-            raise _not_applied(source)
+            raise not_applied(source, "renamed")
         if not loaded.registered:
             self._parts.catalog.rename_table(from_identifier, to_identifier)
             return self.load_table(target)
@@ -333,7 +330,7 @@ class AutocommitCatalog(TxnCatalog):
     def _rename_applied(self, source: Identifier, target: Identifier) -> None:
         """Under its new name nobody would look for what is still to be applied."""
         if not self._parts.applier.apply(self._parts.log.load(), source):
-            raise _not_applied(source)
+            raise not_applied(source, "renamed")
         self._parts.catalog.rename_table(source, target)
 
     def _register_again(

@@ -103,7 +103,7 @@ class Registrar:
         if head.state.off:
             raise transactions_off()  # before the table is marked
         if not self._applier.apply_run(head, identifier):
-            raise _not_applied(identifier, "registered")
+            raise not_applied(identifier, "registered")
         table = self._tables.whole(identifier, head)
         self._check_registrable(identifier, table, uuid)
         mark = _mark.mark_of(table.metadata)
@@ -118,7 +118,7 @@ class Registrar:
         """Take a table from care, as a change like any other; give its `commit_ts` in ms."""
         head = self._log.load_if_ever()
         if not self._applier.apply_run(head, identifier):
-            raise _not_applied(identifier, "forgotten")
+            raise not_applied(identifier, "forgotten")
         loaded = self._tables.load(identifier, head, head.upper)
         if not loaded.registered:
             return head.upper
@@ -242,7 +242,7 @@ class Registrar:
             return
         newest = self._catalog.load_table(identifier).metadata
         if _mark.mark_of(newest) is None and _lacks(newest, head):
-            raise _not_applied(identifier, "registered")
+            raise not_applied(identifier, "registered")
         raise CommitFailedException(f"somebody has registered the table: {dotted_name(identifier)}")
 
     def _log_registration(self, table: Table, marking: Snapshot) -> int:
@@ -277,9 +277,12 @@ def _lacks(metadata: TableMetadata, head: Head) -> bool:
     return bool(head.state.changes(uuid, after=applied, upto=head.upper))
 
 
-def _not_applied(identifier: Identifier, deed: str) -> Quarantined:
+def not_applied(identifier: Identifier, deed: str) -> Quarantined:
+    """Say that a table cannot leave or change its name before the log has nothing left for it."""
     reason = f"entries of the table are not applied, so it cannot be {deed} yet"
-    return Quarantined(identifier, reason)
+    return Quarantined(
+        identifier, reason, "`txns apply` applies them, or says what is in the way; then try again"
+    )
 
 
 def _mark_snapshot(table: Table) -> Snapshot | None:

@@ -202,6 +202,15 @@ public class TxnException extends RuntimeException {
     return ofTable(ErrorKind.QUARANTINED, table, reason, cure);
   }
 
+  /** A table that cannot be {@code deed} before the log has nothing left for it. */
+  public static TxnException notApplied(TableIdentifier table, String deed) {
+    return quarantined(
+        table,
+        "entries of the table are not applied, so it cannot be " + deed + " yet",
+        "CALL system.apply() applies them, or the log of that process says what is in the way; then"
+            + " try again");
+  }
+
   /** A table of whose logged state nothing is left: no repair ends that. */
   public static TxnException expired(TableIdentifier table) {
     return quarantined(

@@ -33,7 +33,8 @@ public record TableRename(Services services) {
     services.registrar().forget(from);
     try {
       if (!services.applier().apply(from)) {
-        throw notApplied(from);
+        // Under its new name nobody would look for what is still to be applied.
+        throw TxnException.notApplied(from, "renamed");
       }
       services.delegate().renameTable(from, to);
     } catch (RuntimeException e) {
@@ -94,13 +95,8 @@ public record TableRename(Services services) {
     Loaded loaded = TableLoading.toWrite(services, table);
     services.checks().refuseCommitTable(loaded);
     if (loaded instanceof Loaded.Forgotten) { // by a rename that died, perhaps
-      throw notApplied(table);
+      throw TxnException.notApplied(table, "renamed");
     }
     return loaded.registered() ? TableNames.uuid(loaded.metadata()) : null;
-  }
-
-  /** Under its new name nobody would look for what is still to be applied. */
-  private static TxnException notApplied(TableIdentifier table) {
-    return TxnException.quarantined(table, "entries of the table are not applied");
   }
 }

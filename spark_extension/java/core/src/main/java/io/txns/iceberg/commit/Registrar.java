@@ -93,7 +93,7 @@ public final class Registrar {
       throw TxnException.off(); // before the table is marked
     }
     if (!applier.applyRun(head, identifier)) {
-      throw notApplied(identifier, "registered");
+      throw TxnException.notApplied(identifier, "registered");
     }
     TableMetadata base;
     try {
@@ -156,14 +156,9 @@ public final class Registrar {
     TableMetadata newest =
         ((BaseTable) LocalPermissions.load(delegate, identifier)).operations().current();
     if (TableMark.of(newest).isEmpty() && !TableMark.outstanding(newest, head).isEmpty()) {
-      throw notApplied(identifier, "registered");
+      throw TxnException.notApplied(identifier, "registered");
     }
     throw new CommitFailedException("somebody has registered the table: %s", identifier);
-  }
-
-  private static TxnException notApplied(TableIdentifier identifier, String deed) {
-    return TxnException.quarantined(
-        identifier, "entries of the table are not applied, so it cannot be " + deed + " yet");
   }
 
   private void checkRegistrable(TableIdentifier identifier, TableMetadata base) {
@@ -193,7 +188,7 @@ public final class Registrar {
   public long forget(TableIdentifier identifier) {
     Head head = log.loadIfEver();
     if (!applier.applyRun(head, identifier)) {
-      throw notApplied(identifier, "forgotten");
+      throw TxnException.notApplied(identifier, "forgotten");
     }
     Loaded loaded = tables.load(identifier, head, head.upper());
     if (!loaded.registered()) {
