@@ -22,7 +22,7 @@ from txns._identifier import dotted_name
 from txns._log import entry as _entry
 from txns._log import payload
 from txns._log.state import LogState
-from txns._stage.read_set import ReadSet
+from txns._stage.read_set import EVERYTHING, ReadSet
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns.errors import Conflict, TxnsError
@@ -160,7 +160,7 @@ def _view(
 def _verdict(name: Identifier, state: LogState, read_ts: int) -> dict[str, Any]:
     """Say what clashes with a transaction that has read a table, or found it absent."""
     said: dict[str, Any] = {"read-ts": read_ts}
-    for kind, reads in (("read", ReadSet(tables={name: ["true"]})), ("absent", _absent(name))):
+    for kind, reads in (("read", ReadSet(tables={name: [EVERYTHING]})), ("absent", _absent(name))):
         checker = ConflictChecker("probe", _entry.Isolation.SERIALIZABLE, reads, {})
         try:
             checker.validate(state.after(read_ts))
