@@ -42,21 +42,19 @@ final class TxnDmlCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
-    TxnSession state = TxnSession.of(session);
-    boolean alone = !state.isExplicit() && !state.isSkipping() && !state.isInWrite();
-    if (alone && ParsedDml.replaces(plan)) {
+    SessionWrites writes = new SessionWrites(TxnSession.of(session));
+    if (ParsedDml.replaces(plan) && writes.areAlone()) {
       catalog.willReplace(Catalogs.identifier(session, dml.target(), catalog));
     }
     RowCounts counts =
-        new SessionWrites(state)
-            .runTo(
-                WriteTarget.table(catalog, String.join(".", dml.target())),
-                session,
-                () -> RowCounts.NONE,
-                () -> {
-                  catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
-                  return new CountedDml(session, catalog, dml).run(plan);
-                });
+        writes.runTo(
+            WriteTarget.table(catalog, String.join(".", dml.target())),
+            session,
+            () -> RowCounts.NONE,
+            () -> {
+              catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
+              return new CountedDml(session, catalog, dml).run(plan);
+            });
     return List.of(counts.toRow(dml.kind()));
   }
 

@@ -88,11 +88,18 @@ public final class TxnParser extends DelegatingParser {
     if (inTransaction && DdlPlans.isDdl(plan)) {
       return TxnRowlessCommand.inside(plan, catalogOf(DdlPlans.target(plan, delegate)));
     }
-    List<List<String>> targets = ParsedDml.multiInsertTargets(plan, delegate);
-    boolean ours = targets.stream().anyMatch(target -> catalogOf(target) != null);
-    return ours || inTransaction && ParsedDml.isMultiInsert(plan)
-        ? TxnRowlessCommand.multiInsert(plan, targets)
-        : plan;
+    List<List<String>> replaced = ParsedDml.replaced(plan, delegate);
+    if (ParsedDml.isMultiInsert(plan)) {
+      List<List<String>> targets = ParsedDml.multiInsertTargets(plan, delegate);
+      return inTransaction || anyIsOurs(targets)
+          ? TxnRowlessCommand.multiInsert(plan, targets, replaced)
+          : plan;
+    }
+    return anyIsOurs(replaced) ? TxnRowlessCommand.replacing(plan, replaced) : plan;
+  }
+
+  private boolean anyIsOurs(List<List<String>> targets) {
+    return targets.stream().anyMatch(target -> catalogOf(target) != null);
   }
 
   private boolean isWrite(LogicalPlan plan) {

@@ -6,10 +6,12 @@ import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
+import java.util.function.BiConsumer;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.types.StructType;
 
 /** A statement that writes and returns no rows. What it writes to, its plan tells when it runs. */
@@ -19,13 +21,18 @@ final class TxnRowlessCommand extends LeafCommand {
   private final LogicalPlan plan;
   private final transient TransactionCatalog catalog;
   private final transient List<List<String>> targets;
+  private final transient List<List<String>> replaced;
 
   private TxnRowlessCommand(
-      LogicalPlan plan, TransactionCatalog catalog, List<List<String>> targets) {
+      LogicalPlan plan,
+      TransactionCatalog catalog,
+      List<List<String>> targets,
+      List<List<String>> replaced) {
     super(new StructType());
     this.plan = plan;
     this.catalog = catalog;
     this.targets = targets;
+    this.replaced = replaced;
   }
 
   /**
@@ -34,7 +41,7 @@ final class TxnRowlessCommand extends LeafCommand {
    * @param catalog the catalog of the table that it changes; null when it is not ours or not known
    */
   static TxnRowlessCommand inside(LogicalPlan plan, TransactionCatalog catalog) {
-    return new TxnRowlessCommand(plan, catalog, List.of());
+    return new TxnRowlessCommand(plan, catalog, List.of(), List.of());
   }
 
   /**
@@ -42,29 +49,44 @@ final class TxnRowlessCommand extends LeafCommand {
    * one each of its inserts commits on its own.
    *
    * @param targets the names of the tables that it writes, as far as the text has them
+   * @param replaced those of which it replaces rows
    */
-  static TxnRowlessCommand multiInsert(LogicalPlan plan, List<List<String>> targets) {
-    return new TxnRowlessCommand(plan, null, targets);
+  static TxnRowlessCommand multiInsert(
+      LogicalPlan plan, List<List<String>> targets, List<List<String>> replaced) {
+    return new TxnRowlessCommand(plan, null, targets, replaced);
+  }
+
+  /** A statement outside of transactions that replaces a table by a query, which may read it. */
+  static TxnRowlessCommand replacing(LogicalPlan plan, List<List<String>> replaced) {
+    return new TxnRowlessCommand(plan, null, List.of(), replaced);
   }
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
-    return new SessionWrites(TxnSession.of(session))
-        .run(
-            session,
-            catalog,
-            () -> List.<Row>of(),
-            () -> {
-              targets.forEach(target -> willWrite(session, target));
-              Dataset.ofRows(session, plan);
-              return List.of();
-            });
+    SessionWrites writes = new SessionWrites(TxnSession.of(session));
+    if (writes.areAlone()) {
+      tell(session, replaced, TransactionCatalog::willReplace);
+    }
+    return writes.run(
+        session,
+        catalog,
+        () -> List.<Row>of(),
+        () -> {
+          tell(session, targets, TransactionCatalog::willWrite);
+          Dataset.ofRows(session, plan);
+          return List.of();
+        });
   }
 
-  private static void willWrite(SparkSession session, List<String> target) {
-    TransactionCatalog catalog = Catalogs.ofName(session, target);
-    if (catalog != null) {
-      catalog.willWrite(Catalogs.identifier(session, target, catalog));
+  private static void tell(
+      SparkSession session,
+      List<List<String>> names,
+      BiConsumer<TransactionCatalog, Identifier> what) {
+    for (List<String> name : names) {
+      TransactionCatalog catalog = Catalogs.ofName(session, name);
+      if (catalog != null) {
+        what.accept(catalog, Catalogs.identifier(session, name, catalog));
+      }
     }
   }
 

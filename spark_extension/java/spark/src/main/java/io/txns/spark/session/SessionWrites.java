@@ -40,6 +40,11 @@ public record SessionWrites(TxnSession state) {
         : runAlone(catalog, catalog.handle().beginStatement(), body);
   }
 
+  /** Whether a write that begins now is no part of a transaction, or of another write. */
+  public boolean areAlone() {
+    return !state.isExplicit() && !state.isSkipping() && !state.isInWrite();
+  }
+
   /** Runs a write to {@code target} in the same way, if that may be written. */
   public <T> T runTo(
       WriteTarget target, SparkSession session, Supplier<T> skipped, Callable<T> body)

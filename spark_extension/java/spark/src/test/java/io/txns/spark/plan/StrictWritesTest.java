@@ -22,6 +22,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -160,14 +161,24 @@ class StrictWritesTest extends SparkTestBase {
 
   /** What a stranger has appended before a statement is there when it begins. */
   @ParameterizedTest
-  @ValueSource(booleans = {true, false})
-  void ofATableThatItReplacesByItsOwnRows(boolean strictly) throws Exception {
+  @CsvSource(
+      delimiter = ';',
+      value = {
+        "true; INSERT OVERWRITE %t SELECT id + 10 FROM %t",
+        "false; INSERT OVERWRITE %t SELECT id + 10 FROM %t",
+        "true; CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
+        "false; CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
+        "false; REPLACE TABLE %t USING iceberg AS WITH w AS (FROM %t) SELECT id + 10 AS id FROM w",
+        "false; FROM %t INSERT OVERWRITE %t SELECT id + 10 INSERT INTO %t_more SELECT id"
+      })
+  void ofATableThatItReplacesByItsOwnRows(boolean strictly, String statement) throws Exception {
     if (!strictly) {
       spark.conf().unset("spark.sql.txns.autocommit-isolation");
     }
+    spark.sql("CREATE TABLE " + table + "_more (id BIGINT) USING iceberg");
     spark.sql("INSERT INTO " + table + " VALUES (1)");
     appendBeside(7);
-    spark.sql("INSERT OVERWRITE " + table + " SELECT id + 10 FROM " + table);
+    spark.sql(statement.replace("%t", table));
     assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id")).containsExactly("11", "17");
   }
 
