@@ -46,6 +46,10 @@ class _Removes(_SnapshotProducer[Any]):
         listed = manifests_of(self._io, before.manifest_list) if before else []
         return [each for each in listed if each.has_added_files() or each.has_existing_files()]
 
+    def _relevant(self) -> KeyDefaultDict[int, Callable[[ManifestFile], bool]]:
+        """Say of a manifest whether it may have files that go, by its partition spec."""
+        return KeyDefaultDict(self._build_manifest_evaluator)
+
     def _taken_out(
         self, manifest: ManifestFile, goes: Callable[[DataFile], bool], kept: list[ManifestFile]
     ) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
@@ -87,9 +91,7 @@ class Deletes(_Removes, _DeleteFiles):
         kept: list[ManifestFile] = []
         gone: list[ManifestEntry] = []
         partly = False
-        relevant: KeyDefaultDict[int, Callable[[ManifestFile], bool]] = KeyDefaultDict(
-            self._build_manifest_evaluator
-        )
+        relevant = self._relevant()
         goes, may_match = self._evaluators()
         for manifest in self._manifests_before():
             spec_id = manifest.partition_spec_id
@@ -137,27 +139,23 @@ class Overwrites(_Removes, _OverwriteFiles):
         """Give the manifests that stay, and the entries that go."""
         kept: list[ManifestFile] = []
         gone: list[ManifestEntry] = []
+        relevant = self._relevant()
         goes = self._deleted_data_files.__contains__
         for manifest in self._manifests_before():
-            if self._may_have_some(manifest):
+            opened = (
+                manifest.content == ManifestContent.DATA
+                and manifest.manifest_path not in self.untouched
+                and relevant[manifest.partition_spec_id](manifest)
+            )
+            if opened:
                 gone += self._taken_out(manifest, goes, kept)[0]
             else:
                 kept.append(manifest)
         return kept, gone
 
-    def _may_have_some(self, manifest: ManifestFile) -> bool:
-        if manifest.content != ManifestContent.DATA or manifest.manifest_path in self.untouched:
-            return False
-        return self._relevant[manifest.partition_spec_id](manifest)
-
-    @cached_property
-    def _relevant(self) -> KeyDefaultDict[int, Callable[[ManifestFile], bool]]:
-        return KeyDefaultDict(self._build_manifest_evaluator)
-
     def _refresh_for_retry(self) -> None:
         super()._refresh_for_retry()
         self.__dict__.pop("_parted", None)
-        self.__dict__.pop("_relevant", None)
 
     def _existing_manifests(self) -> list[ManifestFile]:
         return self._parted[0]

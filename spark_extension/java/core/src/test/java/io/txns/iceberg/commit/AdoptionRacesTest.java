@@ -12,7 +12,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TransactionRow;
-import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -21,7 +20,6 @@ import java.io.UncheckedIOException;
 import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -47,42 +45,15 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Strangers who append at the worst moment of an adoption (docs/spec.md 9.3). */
 @Timeout(120)
-class AdoptionRacesTest extends TwoTables {
-  private static final TableIdentifier A = id("shop.a");
+class AdoptionRacesTest extends AdoptionLake {
   private static final TableIdentifier LOG = id("txns.commits");
-  private static final long BESIDE = 100;
-
-  private TxnHandle opened(String apply) {
-    return "atomic".equals(apply) ? lake.atomic() : lake.open(Map.of("txns.apply", apply));
-  }
-
-  private static Transaction begun(TxnHandle ours) {
-    return ours.begin(BeginOptions.defaults());
-  }
-
-  private static Table in(TxnHandle ours, Transaction txn) {
-    return ours.catalog(() -> txn).loadTable(A);
-  }
 
   private static Table now(TxnHandle ours) {
     return ours.catalog(() -> null).loadTable(A);
   }
 
-  private void appendBeside(long row) {
-    append(outside.loadTable(A), row);
-  }
-
   private long count(String kind) {
     return handle.transactions().stream().map(TransactionRow::kind).filter(kind::equals).count();
-  }
-
-  private void compact(Table table) throws Exception {
-    var rewrite = table.newRewrite();
-    long[] rows = ids(table).stream().mapToLong(Long::longValue).toArray();
-    try (CloseableIterable<FileScanTask> tasks = table.newScan().planFiles()) {
-      tasks.forEach(task -> rewrite.deleteFile(task.file()));
-    }
-    rewrite.addFile(Lake.file(table, rows)).commit();
   }
 
   // What a person has decided

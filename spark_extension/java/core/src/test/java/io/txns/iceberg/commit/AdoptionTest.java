@@ -7,11 +7,9 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
-import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -25,12 +23,9 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.iceberg.DataFile;
-import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.expressions.Expressions;
-import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.util.SnapshotUtil;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
@@ -40,22 +35,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** What strangers append is adopted by whoever writes the table next (docs/spec.md 9.3). */
 @Timeout(120)
-class AdoptionTest extends TwoTables {
-  private static final TableIdentifier A = id("shop.a");
-  private static final long BESIDE = 100;
+class AdoptionTest extends AdoptionLake {
   private static final String OFFSETS = "kafka.connect.offsets.orders";
-
-  private TxnHandle opened(String apply) {
-    return "atomic".equals(apply) ? lake.atomic() : lake.open(Map.of("txns.apply", apply));
-  }
-
-  private static Transaction begun(TxnHandle ours) {
-    return ours.begin(BeginOptions.defaults());
-  }
-
-  private static Table in(TxnHandle ours, Transaction txn) {
-    return ours.catalog(() -> txn).loadTable(A);
-  }
 
   /** What the log says has happened since the first row was there. */
   private List<String> kinds() {
@@ -72,20 +53,6 @@ class AdoptionTest extends TwoTables {
   private static void isRefused(ErrorKind kind, ThrowingCallable deed) {
     assertThatThrownBy(deed)
         .isInstanceOfSatisfying(TxnException.class, e -> assertThat(e.kind()).isEqualTo(kind));
-  }
-
-  private void compact() throws Exception {
-    Table table = outside.loadTable(A);
-    var rewrite = table.newRewrite();
-    long[] rows = ids(table).stream().mapToLong(Long::longValue).toArray();
-    try (CloseableIterable<FileScanTask> tasks = table.newScan().planFiles()) {
-      tasks.forEach(task -> rewrite.deleteFile(task.file()));
-    }
-    rewrite.addFile(Lake.file(table, rows)).commit();
-  }
-
-  private void appendBeside(long row) {
-    append(outside.loadTable(A), row);
   }
 
   @ParameterizedTest
@@ -324,7 +291,7 @@ class AdoptionTest extends TwoTables {
     for (long row = 2; row < 8; row++) {
       Transaction txn = begun(writer);
       append(in(writer, txn), row);
-      compact();
+      compact(outside.loadTable(A));
       if (row % 2 == 1) {
         append(ours.loadTable(A), BESIDE + row);
       }

@@ -128,15 +128,20 @@ class ByFileTest extends SparkTestBase {
         "TRUNCATE TABLE %t");
   }
 
-  @ParameterizedTest(name = "{0}")
-  @MethodSource("whole")
-  void whatReadsTheWholeTableMeetsAll(String read) {
+  /** A transaction reads, and writes another table, while somebody appends to the one it reads. */
+  private void readsWhileAnotherAppends(String read) {
     create("copy-on-write");
     other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
     spark.sql("BEGIN");
     spark.sql(of(read, 1)).collectAsList();
     spark.sql("INSERT INTO " + table + "_b VALUES (1)");
     other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("whole")
+  void whatReadsTheWholeTableMeetsAll(String read) {
+    readsWhileAnotherAppends(read);
     fails("40001", spark, "COMMIT");
     spark.sql("UNCACHE TABLE IF EXISTS whole_kept");
   }
@@ -155,12 +160,7 @@ class ByFileTest extends SparkTestBase {
   @ParameterizedTest(name = "{0}")
   @MethodSource("none")
   void whatTakesNoRowMeetsNothing(String read) {
-    create("copy-on-write");
-    other.sql("CREATE TABLE " + table + "_b (id BIGINT) USING iceberg");
-    spark.sql("BEGIN");
-    spark.sql(of(read, 1)).collectAsList();
-    spark.sql("INSERT INTO " + table + "_b VALUES (1)");
-    other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
+    readsWhileAnotherAppends(read);
     spark.sql("COMMIT");
     assertThat(rows(other, "SELECT * FROM " + table + "_b")).containsExactly("1");
     assertThat(rows(other, "SELECT count(*) FROM " + table)).containsExactly("5");
