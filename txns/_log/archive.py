@@ -183,7 +183,8 @@ class Archive:
         Give the greatest `commit_ts` in ms of what was applied to a table and has left the head.
 
         Args:
-            head: Whose archive is asked; the same version of it is read once, for all tables.
+            head: Whose archive is asked; the same version of it is read once, for all tables. What
+                has left a newer one says nothing: the table may have been read before that.
             uuid: The table's.
             above: A bound in ms, which is given where there is nothing above it.
             marked: Whether the table has its mark: without one, a forgotten table is its owner's.
@@ -191,9 +192,11 @@ class Archive:
         if not head.exists or above >= head.state.tidied_upto:
             return above
         known = self._newest_above(head, above - 1)  # with the change that `has_applied` asks for
-        if not marked and uuid in known.forgotten:
-            return above
-        return max(above, known.by_uuid.get(uuid, (above, ""))[0])
+        newest = known.by_uuid.get(uuid, (above, ""))[0]
+        if newest > above and not head.state.has_left(newest):
+            known = self._newest_of(head, uuid, above)
+            newest = known.by_uuid.get(uuid, (above, ""))[0]
+        return max(above, newest) if marked or uuid not in known.forgotten else above
 
     def has_applied(self, head: Head, uuid: str, commit_ts: int, txn_id: str) -> bool:
         """
@@ -218,6 +221,20 @@ class Archive:
             return known
         self._newest = self._read_newest(known, head)
         return self._newest
+
+    def _newest_of(self, head: Head, uuid: str, above: int) -> _Newest:
+        """Give the newest changes of a table above a bound in ms that have left this very head."""
+        within = And(_above(above), _not_above(head.state.tidied_upto))
+        found = self.rows(And(within, _equals("table_uuid", uuid)), ("commit_ts", "txn_id", "kind"))
+        newest: dict[str, tuple[int, str]] = {}
+        kind = None
+        for row in found:
+            if head.state.has_left(row["commit_ts"]):
+                kind = word(Kind, row["kind"], "kind")
+                if kind in APPLIED_KINDS:
+                    newest[uuid] = row["commit_ts"], row["txn_id"]
+        forgotten = frozenset({uuid} if kind is Kind.FORGET else ())
+        return _Newest(head.archive_version, above, above, newest, forgotten)
 
     def _read_newest(self, known: _Newest, head: Head) -> _Newest:
         """Add to what is known what the archive of a head has above that; it may be much."""

@@ -24,6 +24,7 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import timestamps
 from txns._iceberg.known_tables import load_table
+from txns._iceberg.locked_rows import RowsBusy
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.metadata_files import is_unwritten
 from txns._identifier import dotted_name
@@ -63,6 +64,8 @@ LOADS = 3
 """How often the head is loaded until it is as new as one that was seen."""
 
 BACK_OFF_MAX_MS = 5
+
+_IS_OLDER = "gives an older head than it gave before"
 
 LAG_MS = (5, 50, 500, 500)
 """How long at most a replica that lags is waited for, each time, in ms."""
@@ -111,11 +114,14 @@ class CommitLog:
 
         Never older than one that this log has given or made: a catalog that answers from an older
         state, a replica or a cache, is asked again, and then what was seen stands. Rows that
-        were looked at may have moved since, and say the same again.
+        were looked at may have moved since, and say the same again. Rows that should be locked
+        cannot: the lock was lost, and the tables among them are as old. A newer head beside them
+        would have them set back.
 
         Raises:
             CorruptLog: An invariant does not hold.
             InvalidUsage: 55000, another commit table stands under the name.
+            RowsBusy: The rows are not locked any more, or the catalog was set back.
             Unsupported: A version or feature that this program does not know.
         """
         for _ in range(LOADS):
@@ -124,12 +130,14 @@ class CommitLog:
             except NoSuchTableError:
                 return NO_HEAD
             if self._is_older(table):
-                if rows and not rows.held:
+                if rows and rows.held:
+                    raise RowsBusy(f"the catalog {_IS_OLDER}")
+                if rows:
                     return self._last
                 self._clock.back_off(BACK_OFF_MAX_MS)
                 continue
             return self._remember(table)
-        _LOG.warning("the catalog gives an older head than it gave before; the newest one stands")
+        _LOG.warning("the catalog %s; the newest one stands", _IS_OLDER)
         return self._last
 
     def _is_older(self, table: Table) -> bool:

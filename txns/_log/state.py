@@ -105,6 +105,10 @@ class LogState:
         oldest = next((entry.commit_ts for entry in self.entries if entry.changes), None)
         return self.tidied_upto if oldest is None else min(self.tidied_upto, oldest - 1)
 
+    def has_left(self, ts: int) -> bool:
+        """Whether an archived `commit_ts` in ms had left this head: a newer one may have sent it."""
+        return ts <= self.tidied_upto and all(entry.commit_ts != ts for entry in self.entries)
+
     def after(self, ts: int) -> tuple[Entry, ...]:
         """Give the entries with `commit_ts` above `ts`, ascending."""
         return tuple(entry for entry in self.entries if entry.commit_ts > ts)

@@ -46,9 +46,8 @@ class CompleteTables:
         """
         Load a table after `head`; one that lacks something of the log is loaded again.
 
-        A replica may lag, and the archive may be read later than the table. What it lacks after
-        the last load, somebody has set back: it is described then. Nobody asks a second time, with
-        an archive that is newer than the table.
+        A replica may lag. What it lacks after the last load, somebody has set back: it is
+        described then. Nobody asks a second time, with a head that is newer than the table.
 
         Raises:
             NoSuchTableError: The catalog does not have it.

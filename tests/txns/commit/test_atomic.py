@@ -434,6 +434,42 @@ def test_a_connection_that_is_lost_under_the_lock_loses_an_attempt_alone(lake, m
     assert [1, 2, 3] == lake.plain_ids(a)
 
 
+def test_rows_whose_lock_was_lost_set_no_table_back(lake, monkeypatch):
+    """
+    A newer head beside older rows says that they lack what the log has.
+
+    1. The lock is lost; others write the table, and what they did leaves the head.
+    2. Another thread of the process sees that head.
+    3. The attempt that has the rows of before knows that head, and told of a table set back.
+    """
+    a = lake.table("a", [1])
+    handle, other = lake.open(apply="atomic"), lake.open(apply="inline")
+    txn = handle.begin(isolation="snapshot")
+    txn.load_table(a).append(rows(3))
+    real, lost = SqlRows.locked, []
+
+    def meanwhile() -> None:
+        append(other, 2, to=(a,))
+        assert other.tidy()
+        handle.snapshot()
+
+    @contextmanager
+    def locked(self, first, others):
+        with real(self, first, others) as held:
+            if not lost:
+                lost.append(held)
+                held.connection.invalidate()
+                thread = threading.Thread(target=meanwhile)
+                thread.start()
+                thread.join()
+            yield held
+
+    monkeypatch.setattr(SqlRows, "locked", locked)
+    txn.commit()
+    assert lost
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
 @pytest.mark.parametrize(
     "database", ["", "/:memory:", "/file::memory:?uri=true", "/file:x?mode=memory&uri=true"]
 )

@@ -381,6 +381,30 @@ def test_a_table_is_not_judged_again_by_a_newer_archive(lake, monkeypatch):
     assert any(looks)
 
 
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_table_is_judged_by_the_archive_of_its_head(lake, stands):
+    """
+    Where a newer one is read: rows may be looked at, or their lock be lost, before others tidy.
+
+    With an entry of the table that stands in the head, below what has left it, or without.
+    """
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    lazy, writer = lake.open(apply="next"), lake.open()
+    if stands:
+        lazy.catalog().load_table(a).append(rows(2))
+    writer.catalog().load_table(b).append(rows(2))
+    assert writer.tidy()
+    reader = lake.open(lake.another_catalog())
+    head, table = reader.parts.log.load(), reader.parts.catalog.load_table(a)
+    writer.catalog().load_table(a).append(rows(3))
+    assert writer.tidy()
+    seen = reader.parts.tables.live(("shop", "a"), table, head)
+    assert seen.stranger is None
+    assert stands == (seen.metadata.current_snapshot_id != table.metadata.current_snapshot_id)
+    with pytest.raises(txns.Quarantined, match="set back"):
+        reader.parts.tables.live(("shop", "a"), table, reader.parts.log.load())
+
+
 def test_on_leaves_a_set_back_table_to_a_person(older):
     """Nobody has agreed to give up what it lacks."""
     handle = older.open()

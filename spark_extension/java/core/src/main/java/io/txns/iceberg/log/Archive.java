@@ -12,7 +12,6 @@ import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -51,29 +50,11 @@ public final class Archive {
    */
   private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
 
-  /** A change that was applied to a table; its {@code commit_ts} is in ms. */
-  private record Shown(long commitTs, String txnId) {
-    Shown newer(Shown other) {
-      return other.commitTs > commitTs ? other : this;
-    }
-  }
-
-  private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of(), Set.of());
-
-  /**
-   * What is known of the newest archived entries that were applied to tables.
-   *
-   * @param version of the archive, when it was asked
-   * @param above the bound, in ms, above which rows were read
-   * @param upto as in {@link Dropped}
-   * @param byUuid what they are, by the table's uuid
-   * @param forgotten uuids of tables that were taken from care, and not registered again
-   */
-  private record Newest(
-      String version, long above, long upto, Map<String, Shown> byUuid, Set<String> forgotten) {}
+  private final NewestApplied newestApplied;
 
   public Archive(CommitLog log) {
     this.log = log;
+    this.newestApplied = new NewestApplied(log);
   }
 
   /** The archived entries under an id, with {@code commit_ts} above a bound, ascending. */
@@ -226,78 +207,9 @@ public final class Archive {
     return found.names();
   }
 
-  /**
-   * The greatest {@code commit_ts} of what was applied to a table and has left the head.
-   *
-   * @param head whose archive is asked; the same version of it is read once, for all tables
-   * @param above a bound, in ms, which is given where there is nothing above it
-   * @param marked whether the table has its mark: without one, a forgotten table is its owner's
-   */
-  public long newestApplied(Head head, String uuid, long above, boolean marked) {
-    if (!head.exists() || above >= head.state().tidiedUpto()) {
-      return above;
-    }
-    // With the change that hasApplied asks for.
-    Newest known = newestAbove(head, above - 1);
-    if (!marked && known.forgotten().contains(uuid)) {
-      return above;
-    }
-    Shown shown = known.byUuid().get(uuid);
-    return shown == null ? above : Math.max(above, shown.commitTs());
-  }
-
-  /** Whether a change that a table shows has left the head; true where a newer one has. */
-  boolean hasApplied(Head head, String uuid, long commitTs, String txnId) {
-    Shown shown = newestAbove(head, commitTs - 1).byUuid().get(uuid);
-    return shown != null
-        && (shown.commitTs() > commitTs || shown.equals(new Shown(commitTs, txnId)));
-  }
-
-  /** What is known of the newest changes above a bound in ms, read where it is not. */
-  private Newest newestAbove(Head head, long above) {
-    Newest known = newest;
-    if (above < known.above()) {
-      known = new Newest(null, above, above, Map.of(), Set.of());
-    }
-    if (!head.archiveVersion().equals(known.version())) {
-      known = readNewest(known, head);
-      newest = known;
-    }
-    return known;
-  }
-
-  /** What is known, and what the archive of a head has above that, of which nothing is kept. */
-  private Newest readNewest(Newest known, Head head) {
-    Map<String, Shown> byUuid = new HashMap<>(known.byUuid());
-    Map<String, Long> forgets = new HashMap<>();
-    Map<String, Long> others = new HashMap<>();
-    read(
-        log.table(),
-        Expressions.greaterThan("commit_ts", known.upto()),
-        List.of("commit_ts", "txn_id", "kind", "table_uuid"),
-        record -> {
-          EntryKind kind = EntryKind.parse((String) record.getField("kind"));
-          String uuid = (String) record.getField("table_uuid");
-          Long commitTs = (Long) record.getField("commit_ts");
-          if (uuid != null) {
-            (kind == EntryKind.FORGET ? forgets : others).merge(uuid, commitTs, Math::max);
-            if (kind.isApplied()) {
-              Shown shown = new Shown(commitTs, (String) record.getField("txn_id"));
-              byUuid.merge(uuid, shown, Shown::newer);
-            }
-          }
-        });
-    Set<String> forgotten = new HashSet<>(known.forgotten());
-    others.keySet().forEach(forgotten::remove);
-    forgets.forEach(
-        (uuid, commitTs) -> {
-          if (commitTs > others.getOrDefault(uuid, 0L)) {
-            forgotten.add(uuid);
-          }
-        });
-    long upto = Math.max(known.upto(), head.state().archivedUpto());
-    return new Newest(
-        head.archiveVersion(), known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
+  /** What was applied to tables, and has left the head. */
+  public NewestApplied newestApplied() {
+    return newestApplied;
   }
 
   private List<TransactionRow> rows(Expression filter) {
@@ -308,8 +220,7 @@ public final class Archive {
   }
 
   /** Hand over each row that there is, in any order. */
-  private static void read(
-      Table table, Expression filter, List<String> columns, Consumer<Record> reader) {
+  static void read(Table table, Expression filter, List<String> columns, Consumer<Record> reader) {
     readable(
         () -> {
           try (CloseableIterable<Record> records =

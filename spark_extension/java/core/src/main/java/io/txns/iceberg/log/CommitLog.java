@@ -50,6 +50,8 @@ public final class CommitLog {
 
   private static final long BACK_OFF_MAX_MS = 5;
 
+  private static final String IS_OLDER = "gives an older head than it gave before";
+
   private final Catalog delegate;
   private final TableIdentifier identifier;
   private final Function<TableIdentifier, Optional<Table>> known;
@@ -116,7 +118,7 @@ public final class CommitLog {
         reader = null; // what it is cached in may be what is old
         clock.backOff(BACK_OFF_MAX_MS);
       }
-      LOG.warn("the catalog gives an older head than it gave before; the newest one stands");
+      LOG.warn("the catalog {}; the newest one stands", IS_OLDER);
       return last;
     }
   }
@@ -187,6 +189,10 @@ public final class CommitLog {
   /**
    * Load the head of rows that stand still: the one that nobody can replace meanwhile.
    *
+   * <p>Where a newer one has been seen, the lock was lost, and the tables among the rows are as
+   * old: beside the newer head they would have been set back.
+   *
+   * @throws RowsBusyException the rows are not locked any more, or the catalog was set back
    * @throws TxnException as of {@link #loadIfExists}; 55000 where the commit table is missing
    */
   public Head load(LockedRows rows) {
@@ -199,11 +205,11 @@ public final class CommitLog {
     if (metadata == null) {
       throw missing();
     }
-    if (isOlder(metadata, last)) {
-      LOG.warn("the catalog gives an older head than it gave before; the newest one stands");
-      return last.in(rows);
+    Head head = remember(metadata);
+    if (!head.isSameVersion(metadata)) {
+      throw new RowsBusyException(null, "the catalog %s", IS_OLDER);
     }
-    return remember(metadata).in(rows);
+    return head.in(rows);
   }
 
   private TxnException missing() {

@@ -213,6 +213,11 @@ public final class LogState {
     return tidiedUpto;
   }
 
+  /** Whether an archived {@code commit_ts} had left this head: a newer one may have archived it. */
+  boolean hasLeft(long commitTs) {
+    return commitTs <= tidiedUpto && !snapshotIds.containsKey(commitTs);
+  }
+
   /** All entries that stand in the head, ascending by {@code commit_ts}. */
   public List<Entry> entries() {
     return entries;

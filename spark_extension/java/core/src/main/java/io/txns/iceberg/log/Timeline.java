@@ -65,7 +65,8 @@ public record Timeline(Archive archive) {
       }
     }
     // Above tidied-upto the head is complete.
-    return commitTs <= head.state().tidiedUpto() && archive.hasApplied(head, uuid, commitTs, txnId);
+    return commitTs <= head.state().tidiedUpto()
+        && archive.newestApplied().has(head, uuid, commitTs, txnId);
   }
 
   /** Whether a table had been dropped, and not created again, at a timestamp in ms. */

@@ -4,7 +4,7 @@ import org.apache.iceberg.exceptions.CommitFailedException;
 
 /** Rows are not to be had, as others hold them, or the connection was lost: nothing was done. */
 public final class RowsBusyException extends CommitFailedException {
-  RowsBusyException(Throwable cause, String message, Object... args) {
+  public RowsBusyException(Throwable cause, String message, Object... args) {
     super(cause, message, args);
   }
 }

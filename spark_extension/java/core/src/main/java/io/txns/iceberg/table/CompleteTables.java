@@ -63,9 +63,8 @@ record CompleteTables(
   /**
    * Load a table after {@code head}; one that lacks something of the log is loaded again.
    *
-   * <p>A replica may lag, and the archive may be read later than the table. What it lacks after the
-   * last load, somebody has set back. Nobody asks a second time, with an archive that is newer than
-   * the table.
+   * <p>A replica may lag. What it lacks after the last load, somebody has set back. Nobody asks a
+   * second time, with a head that is newer than the table.
    *
    * @param readTs in ms; a creation above it makes no table
    * @throws NoSuchTableException the catalog does not have it, nor need it
@@ -154,7 +153,7 @@ record CompleteTables(
    *     that came last has left the head, too
    */
   private long newestTs(String uuid, long above, Head head, boolean marked) {
-    long archivedTs = timeline.archive().newestApplied(head, uuid, above, marked);
+    long archivedTs = timeline.archive().newestApplied().ts(head, uuid, above, marked);
     return Math.max(archivedTs, head.state().bornTs(uuid));
   }
 

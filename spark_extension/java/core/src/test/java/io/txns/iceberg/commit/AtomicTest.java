@@ -22,7 +22,11 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.meta.LockedRows;
+import io.txns.iceberg.meta.Rows;
+import io.txns.iceberg.meta.RowsBusyException;
 import io.txns.iceberg.table.TableMark;
 import java.nio.file.Path;
 import java.sql.Connection;
@@ -622,6 +626,17 @@ class AtomicTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(2L);
     assertThat(metadataFiles()).hasSize(before.size() + 2);
     assertThat(metadataFiles()).isEqualTo(named(A, B));
+  }
+
+  /** Beside a newer head, tables among rows whose lock was lost would have been set back. */
+  @Test
+  void rowsOlderThanWhatWasSeenAreNotLocked() {
+    CommitLog log = atomic.services().log();
+    TableMetadata older = log.load().metadata();
+    Rows rows = atomic.services().rows().get().orElseThrow();
+    LockedRows lost = rows.lookedAt(log.identifier(), Map.of(log.identifier(), older));
+    appending(atomic, 2, A).commit();
+    assertThatThrownBy(() -> log.load(lost)).isInstanceOf(RowsBusyException.class);
   }
 
   /** However often that happens: no COMMIT was sent. */

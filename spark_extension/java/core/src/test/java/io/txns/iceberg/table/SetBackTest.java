@@ -15,6 +15,7 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.log.Head;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
@@ -244,6 +245,33 @@ class SetBackTest extends TwoTables {
         });
     assertThat(reader.services().newest().load(id("shop.a")).stranger()).isEmpty();
     assertThat(meanwhile).isEmpty();
+  }
+
+  /**
+   * Where a newer one is read: rows may be looked at, or their lock be lost, before others tidy.
+   *
+   * @param stands with an entry of the table that stands in the head, below what has left it
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void isJudgedByTheArchiveOfItsHead(boolean stands) {
+    registerAs(newest);
+    if (stands) {
+      append(
+          lake.open(Map.of("txns.apply", "next")).catalog(() -> null).loadTable(id("shop.a")), 3);
+    }
+    append(ours.loadTable(id("shop.b")), 8);
+    assertThat(handle.tidy()).isPositive();
+    TxnHandle reader = lake.open();
+    Head head = reader.services().log().load();
+    BaseTable table = (BaseTable) lake.catalog().loadTable(id("shop.a"));
+    append(ours.loadTable(id("shop.a")), 4);
+    assertThat(handle.tidy()).isPositive();
+    DataTables tables = reader.services().tables();
+    assertThat(tables.live(id("shop.a"), table, head).stranger()).isEmpty();
+    Head newer = reader.services().log().load();
+    assertThatThrownBy(() -> tables.live(id("shop.a"), table, newer))
+        .hasMessageContaining("set back");
   }
 
   /** A catalog in which something happens when the metadata of a loaded table is looked at. */
