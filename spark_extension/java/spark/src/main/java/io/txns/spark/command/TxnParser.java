@@ -88,14 +88,14 @@ public final class TxnParser extends DelegatingParser {
     if (inTransaction && DdlPlans.isDdl(plan)) {
       return TxnRowlessCommand.inside(plan, catalogOf(DdlPlans.target(plan, delegate)));
     }
-    List<List<String>> replaced = ParsedDml.replaced(plan, delegate);
     if (ParsedDml.isMultiInsert(plan)) {
       List<List<String>> targets = ParsedDml.multiInsertTargets(plan, delegate);
+      List<List<String>> replaced = ParsedDml.multiInsertReplaced(plan, delegate);
       return inTransaction || anyIsOurs(targets)
           ? TxnRowlessCommand.multiInsert(plan, targets, replaced)
           : plan;
     }
-    return anyIsOurs(replaced) ? TxnRowlessCommand.replacing(plan, replaced) : plan;
+    return plan;
   }
 
   private boolean anyIsOurs(List<List<String>> targets) {

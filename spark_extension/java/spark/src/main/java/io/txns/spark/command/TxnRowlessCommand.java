@@ -56,11 +56,6 @@ final class TxnRowlessCommand extends LeafCommand {
     return new TxnRowlessCommand(plan, null, targets, replaced);
   }
 
-  /** A statement outside of transactions that replaces a table by a query, which may read it. */
-  static TxnRowlessCommand replacing(LogicalPlan plan, List<List<String>> replaced) {
-    return new TxnRowlessCommand(plan, null, List.of(), replaced);
-  }
-
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
     SessionWrites writes = new SessionWrites(TxnSession.of(session));

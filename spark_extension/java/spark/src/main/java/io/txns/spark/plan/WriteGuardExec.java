@@ -84,6 +84,9 @@ final class WriteGuardExec extends SparkPlan {
   private <T> T alone(TransactionCatalog catalog, TxnSession state, Callable<T> body)
       throws Exception {
     LogicalPlan write = child.logicalLink().get();
+    if (catalog != null && !state.isInWrite()) {
+      WritePlans.replacedByQuery(write).ifPresent(catalog::willReplace);
+    }
     boolean validates =
         catalog != null
             && !state.isInWrite()

@@ -65,6 +65,14 @@ final class WritePlans {
         : elsewhere(plan);
   }
 
+  /** A table that is replaced by a query, which may read it: Spark loads it for that inside. */
+  static Optional<Identifier> replacedByQuery(LogicalPlan plan) {
+    return plan instanceof ReplaceTableAsSelect replace
+            && replace.name() instanceof ResolvedIdentifier name
+        ? Optional.of(name.identifier())
+        : Optional.empty();
+  }
+
   /** Spark's catalog drops the tables, too; Iceberg's refuse a namespace that has some. */
   private static Optional<WriteTarget> withItsTables(DropNamespace drop) {
     return drop.namespace() instanceof ResolvedNamespace namespace

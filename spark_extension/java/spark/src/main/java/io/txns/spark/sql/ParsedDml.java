@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
-import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -81,31 +80,21 @@ public record ParsedDml(Kind kind, List<String> target) {
     return targetsOf(parsed, parser, insert -> true);
   }
 
-  /**
-   * The names of the tables of which a parsed plan that is no single INSERT replaces all or some
-   * rows by those of a query, which may read them.
-   */
-  public static List<List<String>> replaced(LogicalPlan parsed, ParserInterface parser) {
-    LogicalPlan plan = withoutCtes(parsed);
-    if (plan instanceof ReplaceTableAsSelect replace) {
-      List<String> name = ParsedName.of(replace.name(), parser);
-      return name == null ? List.of() : List.of(name);
-    }
+  /** Those of which it replaces rows by those of its query, which may read them. */
+  public static List<List<String>> multiInsertReplaced(LogicalPlan parsed, ParserInterface parser) {
     return targetsOf(parsed, parser, InsertIntoStatement::overwrite);
   }
 
   private static List<List<String>> targetsOf(
       LogicalPlan parsed, ParserInterface parser, Predicate<InsertIntoStatement> of) {
     List<List<String>> targets = new ArrayList<>();
-    if (isMultiInsert(parsed)) {
-      withoutCtes(parsed)
-          .children()
-          .foreach(
-              child ->
-                  child instanceof InsertIntoStatement insert
-                      && of.test(insert)
-                      && targets.add(ParsedName.of(insert.table(), parser)));
-    }
+    withoutCtes(parsed)
+        .children()
+        .foreach(
+            child ->
+                child instanceof InsertIntoStatement insert
+                    && of.test(insert)
+                    && targets.add(ParsedName.of(insert.table(), parser)));
     targets.removeIf(Objects::isNull);
     return targets;
   }

@@ -182,6 +182,47 @@ class StrictWritesTest extends SparkTestBase {
     assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id")).containsExactly("11", "17");
   }
 
+  static Stream<Arguments> replacements() {
+    return Stream.of(
+        replacement("createOrReplace", (frame, table) -> frame.writeTo(table).createOrReplace()),
+        replacement("replace", (frame, table) -> frame.writeTo(table).replace()),
+        replacement(
+            "saveAsTable", (frame, table) -> frame.write().mode("overwrite").saveAsTable(table)),
+        replacement(
+            "insertInto", (frame, table) -> frame.write().mode("overwrite").insertInto(table)),
+        replacement(
+            "overwrite", (frame, table) -> frame.writeTo(table).overwrite(functions.lit(true))),
+        replacement(
+            "overwritePartitions", (frame, table) -> frame.writeTo(table).overwritePartitions()));
+  }
+
+  /** A table is replaced by rows of a frame. */
+  interface Replacement {
+    void by(Dataset<Row> frame, String table) throws Exception;
+  }
+
+  private static Arguments replacement(String name, Replacement replacement) {
+    return arguments(name, replacement);
+  }
+
+  /** Of a frame that was analysed before the stranger came. */
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("replacements")
+  void ofATableThatAnOldFrameOfItReplaces(String name, Replacement replacement) throws Exception {
+    for (boolean strictly : new boolean[] {true, false}) {
+      if (!strictly) {
+        spark.conf().unset("spark.sql.txns.autocommit-isolation");
+      }
+      spark.sql("INSERT OVERWRITE " + table + " VALUES (1)");
+      Dataset<Row> old = spark.table(table).selectExpr("id + 10 AS id");
+      appendBeside(7);
+      replacement.by(old, table);
+      assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id"))
+          .containsExactly("11", "17");
+      spark.sql("DROP TABLE " + table + "_theirs");
+    }
+  }
+
   @ParameterizedTest
   @ValueSource(
       strings = {
