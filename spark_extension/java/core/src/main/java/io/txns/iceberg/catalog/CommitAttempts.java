@@ -4,6 +4,7 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnMetrics;
+import io.txns.iceberg.commit.Attempts;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.CommitRequest;
@@ -28,7 +29,7 @@ final class CommitAttempts {
   private final CommitLoop loop;
   private final Begun begun;
   private final WriteSet writeSet;
-  private final CommitGroup.Attempts known = new CommitGroup.Attempts();
+  private final Attempts known = new Attempts();
   private final Leftovers leftovers;
   private final Meetings met = new Meetings();
 

@@ -126,7 +126,7 @@ class WonSwapTest extends TwoTables {
   /** What was refused before it may land, whatever was not sent since. */
   @Test
   void whatWasNotSentSaysNothingOfAnEarlierAttempt() {
-    CommitGroup.Attempts attempts = new CommitGroup.Attempts();
+    Attempts attempts = new Attempts();
     attempts.trying(handle.services().log().load());
     attempts.notWon(new IllegalStateException("403"));
     attempts.trying(handle.services().log().load());
