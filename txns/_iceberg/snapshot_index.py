@@ -110,9 +110,9 @@ def index_of(metadata: TableMetadata) -> SnapshotIndex:
     snapshots = metadata.snapshots
     with _LOCK:  # one version is asked many times: its list is the same object
         seen = _SEEN.get(id(snapshots))
+        if seen and seen[0] is snapshots:
+            return seen[1]
         known = _KNOWN.get(metadata.table_uuid)
-    if seen and seen[0] is snapshots:
-        return seen[1]
     if not (known and known.begins(snapshots) and len(snapshots) - len(known.snapshots) <= _REST):
         known = _Known(snapshots)
     index = SnapshotIndex(known, snapshots[len(known.snapshots) :])
