@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from sqlalchemy import event, exc
@@ -17,6 +17,11 @@ from txns_spark.retries import check_has_run, check_runs, wait_before_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from sqlalchemy.orm import Session
+
+    _Scope = AbstractContextManager[Any]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -58,17 +63,17 @@ def run_transaction(
             "run_transaction takes an Engine or a sessionmaker, which can begin anew; "
             f"got a {type(transactor).__name__}"
         )
-    for attempt in range(1, max_attempts + 1):
-        try:
-            with _begun(transactor, isolation) as scope:
-                result = callback(scope)
-                _check(check_has_run, result)
-                return result
-        except exc.DBAPIError as error:
-            if not isinstance(error.orig, dbapi.TransactionConflict) or attempt == max_attempts:
-                raise
-        wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
-    raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")
+    if max_attempts < 1:
+        raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")
+    with _beginning(transactor, isolation) as begin:
+        for attempt in range(1, max_attempts):
+            try:
+                return _called(callback, begin)
+            except exc.DBAPIError as error:
+                if not isinstance(error.orig, dbapi.TransactionConflict):
+                    raise
+            wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
+        return _called(callback, begin)
 
 
 def transactional(
@@ -121,20 +126,50 @@ def _check(refuse: Callable[[Any], None], what: object) -> None:
         raise exc.ArgumentError(str(error)) from error
 
 
+def _called(callback: Callable[[Any], _Result], begin: Callable[[], _Scope]) -> _Result:
+    with begin() as scope:
+        result = callback(scope)
+        _check(check_has_run, result)
+        return result
+
+
 @contextmanager
-def _begun(transactor: Engine | sessionmaker[Any], isolation: str | None) -> Iterator[Any]:
-    """Begin at a level; commit at the end of the block, roll back on an error."""
+def _beginning(
+    transactor: Engine | sessionmaker[Any], isolation: str | None
+) -> Iterator[Callable[[], _Scope]]:
+    """
+    Give what begins an attempt at a level, which ends with its commit, or is rolled back.
+
+    All have one connection, and so one session of Spark, whose next BEGIN is known for the next
+    try of what has lost: the pool would give each another one. But for sessions that choose theirs.
+    """
     level = {} if isolation is None else {"isolation_level": _level(isolation)}
-    if isinstance(transactor, Engine):
-        with transactor.execution_options(**cast("Any", level)).begin() as connection:
-            _check_transactional(connection)
-            yield connection
-    else:
-        with transactor.begin() as session:
-            event.listen(session, "after_begin", lambda *begun: _check_transactional(begun[-1]))
-            if level:
-                session.connection(execution_options=cast("Any", level))
-            yield session
+    maker = None if isinstance(transactor, Engine) else transactor
+    bind = maker.kw.get("bind") if maker else transactor
+    if isinstance(bind, Engine):
+        with bind.execution_options(**cast("Any", level)).connect() as connection:
+            if maker:
+                yield lambda: _session(partial(maker, bind=connection), {})
+            else:
+                yield lambda: _transaction(connection)
+    elif maker:
+        yield lambda: _session(maker, level)
+
+
+@contextmanager
+def _transaction(connection: Connection) -> Iterator[Connection]:
+    with connection.begin():
+        _check_transactional(connection)
+        yield connection
+
+
+@contextmanager
+def _session(maker: Callable[[], Session], level: dict[str, str]) -> Iterator[Session]:
+    with maker() as session, session.begin():
+        event.listen(session, "after_begin", lambda *begun: _check_transactional(begun[-1]))
+        if level:
+            session.connection(execution_options=cast("Any", level))
+        yield session
 
 
 def _level(isolation: str) -> str:

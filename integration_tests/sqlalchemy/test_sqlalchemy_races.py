@@ -120,6 +120,29 @@ def test_one_of_two_racing_sessions_gets_40001_and_tries_again(
         bind.dispose()
 
 
+@pytest.mark.parametrize("by", ["engine", "sessions"])
+def test_every_attempt_has_the_same_connection(engine: sa.Engine, by: str) -> None:
+    """Its next BEGIN is known for the next try of what has lost; a pool takes turns."""
+    with engine.begin() as first, engine.connect():  # two that are idle afterwards
+        first.execute(sa.insert(Account).values(id=1, balance=0))
+    seen = []
+
+    def attempt(scope: sa.Connection | orm.Session) -> None:
+        connection = scope.connection() if isinstance(scope, orm.Session) else scope
+        seen.append(connection.connection.dbapi_connection)
+        balance = scope.scalar(sa.select(Account.balance))
+        if len(seen) == 1:
+            with engine.begin() as other:
+                other.execute(sa.update(Account).values(balance=5))
+        scope.execute(sa.update(Account).values(balance=balance + 1))
+
+    run_transaction(engine if by == "engine" else orm.sessionmaker(engine), attempt)
+    assert 2 == len(seen)
+    assert seen[0] is seen[1]
+    with engine.connect() as connection:
+        assert 6 == connection.scalar(sa.select(Account.balance))
+
+
 def test_a_conflict_names_itself_in_a_session(engine: sa.Engine) -> None:
     """Without run_transaction, the loser's commit raises, and its session goes on."""
     with orm.Session(engine) as session, session.begin():
