@@ -5,6 +5,7 @@ import io.txns.spark.compat.Versions;
 import io.txns.spark.plan.AlignTables;
 import io.txns.spark.plan.CallRule;
 import io.txns.spark.plan.PinTime;
+import io.txns.spark.plan.StatementRule;
 import io.txns.spark.plan.WriteGuardRule;
 import io.txns.spark.session.SessionEnds;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -31,6 +32,7 @@ public final class TxnSparkExtensions extends AbstractFunction1<SparkSessionExte
           return new TxnParser((SparkSession) session, delegate);
         });
     Versions.injectFunction(extensions);
+    extensions.injectHintResolutionRule(session -> new StatementRule((SparkSession) session));
     extensions.injectHintResolutionRule(session -> new CallRule((SparkSession) session));
     extensions.injectPlanNormalizationRule(session -> new AlignTables((SparkSession) session));
     extensions.injectPlanNormalizationRule(session -> new PinTime((SparkSession) session));

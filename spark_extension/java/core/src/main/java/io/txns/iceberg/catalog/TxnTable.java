@@ -35,6 +35,7 @@ import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.metrics.MetricsReporter;
 
 /**
@@ -102,6 +103,12 @@ public final class TxnTable extends BaseTable {
   @Override
   public void refresh() {
     operations.begin();
+  }
+
+  /** The catalog's own: tasks write data files with it, on machines that may not know ours. */
+  @Override
+  public FileIO io() {
+    return operations.real().io();
   }
 
   /**

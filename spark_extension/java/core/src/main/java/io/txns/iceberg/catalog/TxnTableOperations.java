@@ -10,6 +10,7 @@ import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.DelegatingOperations;
+import io.txns.iceberg.meta.LocalWrites;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.stage.Replacement;
 import io.txns.iceberg.stage.StagedTable;
@@ -26,6 +27,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.LocationProvider;
 
 /**
@@ -46,6 +48,8 @@ final class TxnTableOperations extends DelegatingOperations {
   private final Supplier<Transaction> transaction;
   private final ShownRowIds shown = new ShownRowIds();
   private TableOperations real;
+  private FileIO readWith;
+  private FileIO writesWith;
   private Loaded loaded;
 
   /** Null while it is not known: of a table that is to be created. */
@@ -113,6 +117,17 @@ final class TxnTableOperations extends DelegatingOperations {
   @Override
   public TableOperations real() {
     return real;
+  }
+
+  /** For manifests and their lists, which are this process's own to write. */
+  @Override
+  public FileIO io() {
+    FileIO now = super.io();
+    if (now != readWith) {
+      readWith = now;
+      writesWith = LocalWrites.through(now);
+    }
+    return writesWith;
   }
 
   /**

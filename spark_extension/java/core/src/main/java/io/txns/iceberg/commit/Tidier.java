@@ -16,6 +16,7 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.LocalWrites;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Rows;
 import io.txns.iceberg.meta.SnapshotEdit;
@@ -317,7 +318,7 @@ public final class Tidier {
     attempt.dataFile(location);
     EncryptedOutputFile file =
         EncryptedFiles.encryptedOutput(
-            table.io().newOutputFile(location), EncryptionKeyMetadata.EMPTY);
+            LocalWrites.through(table.io()).newOutputFile(location), EncryptionKeyMetadata.EMPTY);
     try (DataWriter<Record> writer =
         FormatModelRegistry.<Record, Schema>dataWriteBuilder(FileFormat.PARQUET, Record.class, file)
             .schema(table.schema())

@@ -1,6 +1,7 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.LocalWrites;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -154,7 +155,7 @@ public final class Payloads {
    */
   public static void write(FileIO io, String location, String json, Runnable atWork) {
     byte[] bytes = json.getBytes(StandardCharsets.UTF_8);
-    try (OutputStream out = io.newOutputFile(location).createOrOverwrite()) {
+    try (OutputStream out = LocalWrites.through(io).newOutputFile(location).createOrOverwrite()) {
       for (int start = 0; start < bytes.length; start += PIECE_BYTES) {
         atWork.run();
         out.write(bytes, start, Math.min(PIECE_BYTES, bytes.length - start));

@@ -4,6 +4,7 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.LocalWrites;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -65,7 +66,7 @@ public record StorageTime(CommitLog log, TxnClock clock) {
     }
     String folder = location.replaceAll("/+$", "") + "/metadata/";
     String path = folder + "txns-clock-" + log.newId() + ".txt";
-    try (PositionOutputStream stream = io.newOutputFile(path).create()) {
+    try (PositionOutputStream stream = LocalWrites.through(io).newOutputFile(path).create()) {
       stream.write(QUESTION);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot ask the storage for the time", e);

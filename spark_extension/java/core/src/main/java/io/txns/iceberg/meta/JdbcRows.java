@@ -67,7 +67,7 @@ public final class JdbcRows implements Rows {
 
   @Override
   public LockedRows locked(TableIdentifier first, Collection<TableIdentifier> others) {
-    FileIO files = files(first);
+    FileIO files = LocalWrites.through(files(first));
     Set<TableIdentifier> tables = new LinkedHashSet<>(List.of(first));
     tables.addAll(others);
     Connection connection = database.begun(first);
@@ -87,7 +87,7 @@ public final class JdbcRows implements Rows {
 
   @Override
   public LockedRows lookedAt(TableIdentifier first, Map<TableIdentifier, TableMetadata> tables) {
-    return new LookedAtRows(tables, files(first), known);
+    return new LookedAtRows(tables, LocalWrites.through(files(first)), known);
   }
 
   /**

@@ -99,7 +99,7 @@ public final class SnapshotEdit {
     Long parentId = node.has(PARENT) ? (Long) node.get(PARENT).asLong() : null;
     long rows =
         ManifestLists.write(
-            io.newOutputFile(location),
+            LocalWrites.through(io).newOutputFile(location),
             formatVersion,
             node.get("snapshot-id").asLong(),
             parentId,

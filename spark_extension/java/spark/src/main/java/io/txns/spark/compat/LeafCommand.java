@@ -1,17 +1,24 @@
 package io.txns.spark.compat;
 
 import io.txns.spark.TxnSqlException;
+import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.CommandResult;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.command.LeafRunnableCommand;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
 import scala.Enumeration;
+import scala.Function1;
+import scala.Option;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
@@ -52,6 +59,17 @@ public abstract class LeafCommand extends LogicalPlan implements LeafRunnableCom
         TxnSqlException.translating(
             () -> rows((org.apache.spark.sql.classic.SparkSession) session));
     return CollectionConverters.asScala(rows).toSeq();
+  }
+
+  /** Runs it while Spark analyzes the statement, as Spark does a CALL: what it leaves. */
+  public final LogicalPlan runInAnalysis(SparkSession session) {
+    Function1<Object, Object> internal =
+        CatalystTypeConverters.createToCatalystConverter(DataTypeUtils.fromAttributes(output));
+    List<InternalRow> rows = new ArrayList<>();
+    run(session).foreach(row -> rows.add((InternalRow) internal.apply(row)));
+    Seq<InternalRow> found = CollectionConverters.asScala(rows).toSeq();
+    return new CommandResult(
+        output, this, new LocalTableScanExec(output, found, Option.empty()), found);
   }
 
   @Override
