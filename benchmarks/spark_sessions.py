@@ -7,6 +7,9 @@ share. Both ways have a catalog in a PostgreSQL database of its own, of the pack
 files in a folder; they take turns, on new tables in each. Who loses on plain Iceberg after its own
 retries runs the statement again, as a user would, and who loses a transaction of ours the whole of
 it; both are counted. Every row is counted afterwards. Some hundreds of both run before all cells.
+For a local file Hadoop starts two processes where its native library is missing, as in Spark's
+distributions; ours writes metadata, manifests and their lists without it, and plain Iceberg does
+not. On an object store that difference is none.
 
     make bench NAME=spark_sessions
 """

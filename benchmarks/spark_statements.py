@@ -3,8 +3,9 @@ Measure what transactions cost in Spark: the same statements with and without th
 
 Five statements over two tables and a SELECT run in turns on plain Iceberg, in a transaction,
 and in a transaction whose COMMIT does not apply (`txns.apply=next`); on small tables, and on
-5 million rows. Each way has a catalog of its own, in SQLite and local files. Then COMMIT alone,
-for transactions over 1, 5 and 20 tables; and the small tables again on a lake with 1,000
+5 million rows. Each way has a catalog of its own, in SQLite and local files, for each of
+which plain Iceberg has Hadoop start two processes, and ours for data files alone. Then COMMIT by
+itself, for transactions over 1, 5 and 20 tables; and the small tables again on a lake with 1,000
 registered tables and 10,000 past transactions, against an empty one.
 
     make bench NAME=spark_statements

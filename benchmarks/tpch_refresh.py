@@ -3,7 +3,8 @@ TPC-H's refresh functions in one transaction, beside the same statements on plai
 
 RF1 inserts new orders and their lineitems, RF2 deletes old ones: a thousandth of the orders each,
 four statements over two tables between BEGIN and COMMIT. Scale 1 (6 million lineitems),
-copy-on-write and merge-on-read, each way with a catalog in SQLite and files in a folder, in turns.
+copy-on-write and merge-on-read, each way with a catalog in SQLite and files in a folder, in turns
+(for each file of which plain Iceberg has Hadoop start two processes, and ours for data files).
 The data are those of DuckDB's extension `tpch`, which makes no refresh sets: here one is 1,500
 orders times the scale that stand together, which RF2 deletes, and RF1 inserts with keys that the
 specification leaves free for it, 8 above them. Rows and keys of both tables are held afterwards
