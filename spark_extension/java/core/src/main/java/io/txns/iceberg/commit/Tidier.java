@@ -18,6 +18,7 @@ import io.txns.iceberg.log.Swap;
 import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Rows;
+import io.txns.iceberg.meta.RowsBusyException;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.StagedTable;
@@ -65,6 +66,8 @@ import org.apache.iceberg.io.DataWriter;
  */
 public final class Tidier {
   private static final TxnLogger LOG = TxnLogger.of(Tidier.class);
+
+  private static final String UNTIDIED = "the log stays untidied, the next one tries again";
 
   private static final long LARGE_HEAD_BYTES = 512 * 1024;
 
@@ -126,7 +129,7 @@ public final class Tidier {
         turn.unlock();
       }
     } catch (RuntimeException e) {
-      LOG.warn("the log stays untidied, the next one tries again", e);
+      LOG.warn(UNTIDIED, e);
     }
     return true;
   }
@@ -169,13 +172,16 @@ public final class Tidier {
     }
     try (LockedRows locked = movable.get().locked(log.identifier(), List.of())) {
       return work.applyAsInt(log.load(locked));
+    } catch (RowsBusyException e) {
+      LOG.warn(UNTIDIED, e);
+      return 0;
     }
   }
 
   /**
    * Archive every entry of the newest head that is applied everywhere.
    *
-   * @return how many entries left the head
+   * @return how many entries left the head: none where the swap is lost, or the lock before it
    */
   public int tidy() {
     return LogFields.of(Phase.TIDY)
