@@ -7,6 +7,7 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.ArchiveScan;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Engine;
 import io.txns.iceberg.log.Entry;
@@ -282,8 +283,8 @@ public final class Tidier {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
     attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
-    List<DataFile> small = Archive.readable(() -> SmallFiles.toMerge(table));
-    List<Record> rows = Archive.readable(() -> SmallFiles.rowsOf(table, small));
+    List<DataFile> small = ArchiveScan.readable(() -> SmallFiles.toMerge(table));
+    List<Record> rows = ArchiveScan.readable(() -> SmallFiles.rowsOf(table, small));
     atWork.run();
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));

@@ -128,7 +128,7 @@ public final class NewestApplied {
   private Map<String, OfTable> read(
       Map<String, OfTable> before, Expression filter, LongPredicate counts) {
     Map<String, OfTable> byUuid = new HashMap<>(before);
-    Archive.read(
+    ArchiveScan.read(
         log.table(),
         filter,
         COLUMNS,
