@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SESSION_CATALOG = "io.txns.spark.TxnSparkSessionCatalog"
+PLAIN = "org.apache.iceberg.spark.SparkSessionCatalog"
 
 
 @pytest.fixture
@@ -94,3 +95,30 @@ def test_tables_of_other_formats_are_sparks(session: Callable[[], SparkSession])
         spark.sql("CREATE TABLE more (id INT) USING parquet")
     spark.sql("ROLLBACK")
     assert (2, 1) == (count(spark, "files"), count(spark, "mine"))
+
+
+def test_what_replaces_a_table_by_itself_sees_what_strangers_have_appended(
+    session: Callable[[], SparkSession], new_session: Callable[[], SparkSession], tmp_path: Path
+) -> None:
+    """Also by a frame of before; Spark's own tables are replaced as ever."""
+    spark, stranger = session(), new_session()
+    uncached = {"cache-enabled": "false"}
+    sessions.add_catalog(stranger, "spark_catalog", tmp_path, PLAIN, **uncached)
+    select = "SELECT id + 10 AS id FROM own"
+    for replace in (
+        lambda frame: frame.writeTo("own").using("iceberg").createOrReplace(),
+        lambda frame: frame.writeTo("own").using("iceberg").replace(),
+        lambda frame: frame.write.format("iceberg").mode("overwrite").saveAsTable("own"),
+        lambda frame: frame.write.mode("overwrite").insertInto("own"),
+        lambda _: spark.sql(f"CREATE OR REPLACE TABLE own USING iceberg AS {select}"),
+        lambda _: spark.sql(f"INSERT OVERWRITE own {select}"),
+    ):
+        spark.sql("CREATE OR REPLACE TABLE own USING iceberg AS SELECT 1 AS id")
+        frame = spark.table("own").selectExpr("id + 10 AS id")
+        stranger.sql("INSERT INTO own VALUES (7)")
+        replace(frame)
+        assert [(11,), (17,)] == rows(stranger, "SELECT * FROM own ORDER BY id")
+    for number in (1, 2):
+        files = spark.sql(f"SELECT {number} AS id").write.format("parquet")
+        files.mode("overwrite").saveAsTable("files")
+        assert [(number,)] == rows(spark, "SELECT * FROM files")

@@ -22,6 +22,7 @@ from txns._commit.dropped_files import dropped
 from txns._commit.outstanding import AppliedTo
 from txns._iceberg import timestamps
 from txns._iceberg.light_transaction import LightTransaction
+from txns._iceberg.locked_rows import RowsBusy
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
@@ -207,7 +208,11 @@ class Tidier:
         return min(standing, standing + adding - stays)
 
     def tidy(self) -> int:
-        """Archive every entry that is applied everywhere; give how many left the head."""
+        """
+        Archive every entry that is applied everywhere; give how many left the head.
+
+        Nothing does where the swap is lost, or the lock before it: the next committer tries again.
+        """
         with self._metrics.phase(Phase.TIDY):
             head = self._log.load_if_exists()
             return self._on_newest(head) if head.exists else 0
@@ -220,8 +225,12 @@ class Tidier:
         """Tidy a head, or the newest one, which nobody replaces where writers wait for a lock."""
         if self._rows is None:
             return self._left(self._sent(head))
-        with self._rows.locked(self._log.identifier, ()) as rows:
-            sent = self._sent(replace(self._log.load(rows), rows=rows))
+        try:
+            with self._rows.locked(self._log.identifier, ()) as rows:
+                sent = self._sent(replace(self._log.load(rows), rows=rows))
+        except RowsBusy as busy:
+            _LOG.warning("%s: %s", _UNTIDIED, busy)
+            return 0
         return self._left(sent)  # who holds the lock sees what he has not committed, too
 
     def _sent(self, head: Head, older: int | None = None) -> tuple[Tidied, Outcome] | None:

@@ -71,26 +71,49 @@ _NO_DROPS = _Dropped(None, 0, frozenset())
 
 
 @dataclass(frozen=True, slots=True)
+class _OfTable:
+    """
+    What is known of the newest archived entries that name a table.
+
+    Attributes:
+        named_ts: The `commit_ts` in ms of the newest one.
+        forgotten: Whether that one took the table from care.
+        shown: Of the newest one that was applied to it, which it has to show: `commit_ts` in ms and
+            transaction id.
+    """
+
+    named_ts: int
+    forgotten: bool
+    shown: tuple[int, str]
+
+    def followed_by(self, commit_ts: int, txn_id: str, kind: Kind) -> _OfTable:
+        """Give the same with an entry that is newer."""
+        shown = (commit_ts, txn_id) if kind in APPLIED_KINDS else self.shown
+        return _OfTable(commit_ts, kind is Kind.FORGET, shown)
+
+
+_NOT_NAMED = _OfTable(0, forgotten=False, shown=(0, ""))
+
+
+@dataclass(frozen=True, slots=True)
 class _Newest:
     """
-    What is known of the newest archived entries that were applied to tables.
+    What is known of the newest archived entries that name tables.
 
     Attributes:
         version: Of the archive, when it was asked.
         above: The bound in ms above which rows were read.
         upto: As in `_Dropped`.
-        by_uuid: Their `commit_ts` in ms and transaction ids, by the table's uuid.
-        forgotten: Uuids of tables that were taken from care, and not registered again.
+        by_uuid: What is known of each table, by its uuid.
     """
 
     version: str | None
     above: int
     upto: int
-    by_uuid: Mapping[str, tuple[int, str]]
-    forgotten: frozenset[str]
+    by_uuid: Mapping[str, _OfTable]
 
 
-_NOTHING_READ = _Newest(None, sys.maxsize, 0, {}, frozenset())
+_NOTHING_READ = _Newest(None, sys.maxsize, 0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +214,8 @@ class Archive:
         """
         if not head.exists or above >= head.state.tidied_upto:
             return above
-        known = self._newest_above(head, above - 1)  # with the change that `has_applied` asks for
-        newest = known.by_uuid.get(uuid, (above, ""))[0]
-        if newest > above and not head.state.has_left(newest):
-            known = self._newest_of(head, uuid, above)
-            newest = known.by_uuid.get(uuid, (above, ""))[0]
-        return max(above, newest) if marked or uuid not in known.forgotten else above
+        left = self._left(head, uuid, above - 1)  # with the change that `has_applied` asks for
+        return above if left.forgotten and not marked else max(above, left.shown[0])
 
     def has_applied(self, head: Head, uuid: str, commit_ts: int, txn_id: str) -> bool:
         """
@@ -208,48 +227,48 @@ class Archive:
             commit_ts: Of the change, in ms.
             txn_id: Of the change.
         """
-        known = self._newest_above(head, commit_ts - 1)
-        newest_ts, newest_id = known.by_uuid.get(uuid, (0, ""))
-        return newest_ts > commit_ts or (newest_ts, newest_id) == (commit_ts, txn_id)
+        shown = self._left(head, uuid, commit_ts - 1).shown
+        return shown[0] > commit_ts or shown == (commit_ts, txn_id)
 
-    def _newest_above(self, head: Head, above: int) -> _Newest:
-        """Give what is known of the newest changes above a bound in ms, read where it is not."""
-        known, version = self._newest, head.archive_version
-        if above < known.above:
-            known = _Newest(None, above, above, {}, frozenset())
-        if known.version == version:
-            return known
-        self._newest = self._read_newest(known, head)
-        return self._newest
-
-    def _newest_of(self, head: Head, uuid: str, above: int) -> _Newest:
-        """Give the newest changes of a table above a bound in ms that have left this very head."""
+    def _left(self, head: Head, uuid: str, above: int) -> _OfTable:
+        """Give what of a table above a bound in ms has left this very head."""
+        of_table = self._newest_above(head, above).by_uuid.get(uuid, _NOT_NAMED)
+        if of_table.named_ts <= above or head.state.has_left(of_table.named_ts):
+            return of_table
         within = And(_above(above), _not_above(head.state.tidied_upto))
         found = self.rows(And(within, _equals("table_uuid", uuid)), ("commit_ts", "txn_id", "kind"))
-        newest: dict[str, tuple[int, str]] = {}
-        kind = None
+        of_table = _NOT_NAMED
         for row in found:
             if head.state.has_left(row["commit_ts"]):
                 kind = word(Kind, row["kind"], "kind")
-                if kind in APPLIED_KINDS:
-                    newest[uuid] = row["commit_ts"], row["txn_id"]
-        forgotten = frozenset({uuid} if kind is Kind.FORGET else ())
-        return _Newest(head.archive_version, above, above, newest, forgotten)
+                of_table = of_table.followed_by(row["commit_ts"], row["txn_id"], kind)
+        return of_table
+
+    def _newest_above(self, head: Head, above: int) -> _Newest:
+        """Give what is known of the newest entries above a bound in ms, read where it is not."""
+        known, version = self._newest, head.archive_version
+        if above < known.above:
+            known = _Newest(None, above, above, {})
+        if known.version != version:
+            known = self._read_newest(known, head)
+            self._newest = known  # and not given from there: another thread's may begin above that
+        return known
 
     def _read_newest(self, known: _Newest, head: Head) -> _Newest:
         """Add to what is known what the archive of a head has above that; it may be much."""
-        by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
+        by_uuid = dict(known.by_uuid)
         scan = ArchiveScan(self._table(), least_ts=known.upto + 1)
         for rows in scan.oldest_first(("commit_ts", "txn_id", "kind", "table_uuid")):
             by_kind = rows.group_by(["table_uuid", "kind"], use_threads=False)  # in order
             newest = by_kind.aggregate([("commit_ts", "last"), ("txn_id", "last")])
             for row in newest.sort_by("commit_ts_last").to_pylist():
-                kind, uuid = word(Kind, row["kind"], "kind"), row["table_uuid"]
-                (forgotten.add if kind is Kind.FORGET else forgotten.discard)(uuid)
-                if kind in APPLIED_KINDS:
-                    by_uuid[uuid] = row["commit_ts_last"], row["txn_id_last"]
+                uuid, kind = row["table_uuid"], word(Kind, row["kind"], "kind")
+                of_table = by_uuid.get(uuid, _NOT_NAMED)
+                by_uuid[uuid] = of_table.followed_by(
+                    row["commit_ts_last"], row["txn_id_last"], kind
+                )
         upto = max(known.upto, head.state.archived_upto)
-        return _Newest(head.archive_version, known.above, upto, by_uuid, frozenset(forgotten))
+        return _Newest(head.archive_version, known.above, upto, by_uuid)
 
     def rows(
         self, condition: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)

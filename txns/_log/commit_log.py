@@ -129,14 +129,15 @@ class CommitLog:
                 table = self.load_table(rows)
             except NoSuchTableError:
                 return NO_HEAD
-            if self._is_older(table):
-                if rows and rows.held:
-                    raise RowsBusy(f"the catalog {_IS_OLDER}")
-                if rows:
-                    return self._last
+            is_older = self._is_older(table)
+            if is_older and rows is None:
                 self._clock.back_off(BACK_OFF_MAX_MS)
                 continue
-            return self._remember(table)
+            # Another thread may have seen a newer one meanwhile.
+            head = self._last if is_older else self._remember(table)
+            if rows and rows.held and head.main_id != table.metadata.current_snapshot_id:
+                raise RowsBusy(f"the catalog {_IS_OLDER}")
+            return head
         _LOG.warning("the catalog %s; the newest one stands", _IS_OLDER)
         return self._last
 

@@ -106,7 +106,7 @@ class LogState:
         return self.tidied_upto if oldest is None else min(self.tidied_upto, oldest - 1)
 
     def has_left(self, ts: int) -> bool:
-        """Whether an archived `commit_ts` in ms had left this head: a newer one may have sent it."""
+        """Whether an archived `commit_ts` in ms had left this head: a newer one may have since."""
         return ts <= self.tidied_upto and all(entry.commit_ts != ts for entry in self.entries)
 
     def after(self, ts: int) -> tuple[Entry, ...]:

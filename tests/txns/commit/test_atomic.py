@@ -19,6 +19,7 @@ from tests.txns.lake import ids, rows
 from txns._commit.born_applied import Births
 from txns._iceberg.locked_rows import LockedRows
 from txns._iceberg.sql_rows import SqlRows, rows_of
+from txns._log.commit_log import CommitLog
 from txns._table import mark
 
 
@@ -434,39 +435,53 @@ def test_a_connection_that_is_lost_under_the_lock_loses_an_attempt_alone(lake, m
     assert [1, 2, 3] == lake.plain_ids(a)
 
 
-def test_rows_whose_lock_was_lost_set_no_table_back(lake, monkeypatch):
+@pytest.mark.parametrize("compared", [False, True])
+def test_rows_whose_lock_was_lost_set_no_table_back(lake, monkeypatch, compared):
     """
     A newer head beside older rows says that they lack what the log has.
 
     1. The lock is lost; others write the table, and what they did leaves the head.
-    2. Another thread of the process sees that head.
-    3. The attempt that has the rows of before knows that head, and told of a table set back.
+    2. Another thread of the process sees that head: before the attempt that has the rows of before
+       looks what was seen, or after that.
+    3. The attempt knows that head, and was told of a table set back.
     """
     a = lake.table("a", [1])
     handle, other = lake.open(apply="atomic"), lake.open(apply="inline")
     txn = handle.begin(isolation="snapshot")
     txn.load_table(a).append(rows(3))
-    real, lost = SqlRows.locked, []
+    locked, is_older = SqlRows.locked, CommitLog._is_older
+    committer, lost, ended = threading.current_thread(), [], []
 
     def meanwhile() -> None:
         append(other, 2, to=(a,))
         assert other.tidy()
         handle.snapshot()
 
+    def end() -> None:
+        ended.append(threading.Thread(target=meanwhile))
+        ended[-1].start()
+        ended[-1].join()
+
     @contextmanager
-    def locked(self, first, others):
-        with real(self, first, others) as held:
+    def locking(self, first, others):
+        with locked(self, first, others) as held:
             if not lost:
                 lost.append(held)
                 held.connection.invalidate()
-                thread = threading.Thread(target=meanwhile)
-                thread.start()
-                thread.join()
+                if not compared:
+                    end()
             yield held
 
-    monkeypatch.setattr(SqlRows, "locked", locked)
+    def comparing(self, table):
+        found = is_older(self, table)
+        if lost and not ended and threading.current_thread() is committer:
+            end()
+        return found
+
+    monkeypatch.setattr(SqlRows, "locked", locking)
+    monkeypatch.setattr(CommitLog, "_is_older", comparing)
     txn.commit()
-    assert lost
+    assert ended
     assert [1, 2, 3] == lake.plain_ids(a)
 
 

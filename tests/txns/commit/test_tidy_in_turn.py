@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import pytest
@@ -21,6 +21,7 @@ from txns._commit.outstanding import AppliedTo
 from txns._commit.tidy import Tidier
 from txns._iceberg import sql_rows
 from txns._iceberg.locked_rows import LockedRows
+from txns._iceberg.sql_rows import SqlRows
 from txns._log.archive import Archive
 from txns._log.swap import Outcome, Swap
 
@@ -92,6 +93,34 @@ def test_a_swap_that_is_not_won_has_not_tidied(lake, atomic, monkeypatch, outcom
     assert 4 > len(lake.standing())
     assert list(range(8)) == lake.plain_ids(a)
     assert [] == check_all(atomic.parts).violations
+
+
+def test_a_tidy_whose_lock_was_lost_is_a_lost_one(lake, atomic, monkeypatch):
+    """1. Its lock is lost. 2. Others commit, and the process sees that. 3. It has older rows."""
+    a = lake.table("a")
+    append(atomic, 1, to=(a,))
+    real, lost = SqlRows.locked, []
+
+    def meanwhile() -> None:
+        append(lake.open(apply="inline"), 2, to=(a,))
+        atomic.snapshot()
+
+    @contextmanager
+    def locked(self, first, others):
+        with real(self, first, others) as held:
+            if not lost:
+                lost.append(held)
+                held.connection.invalidate()
+                thread = threading.Thread(target=meanwhile)
+                thread.start()
+                thread.join()
+            yield held
+
+    monkeypatch.setattr(SqlRows, "locked", locked)
+    assert 0 == atomic.tidy()
+    assert lost
+    assert 3 == atomic.tidy()
+    assert [1, 2] == lake.plain_ids(a)
 
 
 def test_a_tidy_that_fails_holds_up_no_commit(lake, atomic, monkeypatch):

@@ -49,6 +49,27 @@ def test_it_stays_told_when_the_log_has_gone_past_it(lake_set_back, tidied):
         handle.catalog().load_table("shop.a")
 
 
+def test_it_is_told_whatever_a_later_archive_has(lake_set_back):
+    """
+    What was written since stands for nothing that was lost before.
+
+    1. The log has gone on; somebody loads the head, and a.
+    2. a is restored as well, and written; that leaves the head. 3. The archive is read.
+    """
+    writer = lake_set_back.open()
+    writer.catalog().load_table("shop.b").append(rows(8))
+    assert writer.tidy()
+    reader = lake_set_back.open(lake_set_back.another_catalog())
+    head, table = reader.parts.log.load(), reader.parts.catalog.load_table("shop.a")
+    before = table.metadata.metadata_log[-1].metadata_file
+    restore(lake_set_back.catalog, {"shop.a": before})
+    lake_set_back.open().catalog().load_table("shop.a").append(rows(3))
+    assert writer.tidy()
+    with pytest.raises(txns.CorruptLog, match="txns recover"):
+        reader.parts.tables.live(("shop", "a"), table, head)
+    assert [1, 3] == ids(reader.snapshot().load_table("shop.a"))
+
+
 def test_another_entry_in_its_place_does_not_stand_for_it(lake_set_back):
     """The `commit_ts` alone does not tell: a log that goes on may come to the same one."""
     applied = int(lake_set_back.catalog.load_table("shop.a").properties["txns.applied"])

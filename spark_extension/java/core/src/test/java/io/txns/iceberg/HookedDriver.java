@@ -18,8 +18,8 @@ import java.util.logging.Logger;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
 /**
- * SQLite's driver, with a test's own code in place of an update, an INSERT, a BEGIN or a COMMIT:
- * clients are Iceberg's own, and those that move several rows.
+ * SQLite's driver, with a test's own code in place of an update, an INSERT, a BEGIN or a COMMIT,
+ * and behind a question: clients are Iceberg's own, and those that move several rows.
  */
 public final class HookedDriver implements Driver {
   private static final String PREFIX = "jdbc:hooked:";
@@ -27,6 +27,7 @@ public final class HookedDriver implements Driver {
   private static Hook insert = Update::run;
   private static Hook commit = Update::run;
   private static Hook begin = Update::run;
+  private static Runnable asked = () -> {};
   private static final AtomicInteger ASKED = new AtomicInteger();
 
   static {
@@ -92,6 +93,7 @@ public final class HookedDriver implements Driver {
     insert = Update::run;
     commit = Update::run;
     begin = Update::run;
+    asked = () -> {};
     Map<String, String> options = new TreeMap<>(lake.options());
     options.compute("uri", (key, uri) -> PREFIX + uri.substring("jdbc:".length()));
     return options;
@@ -117,6 +119,11 @@ public final class HookedDriver implements Driver {
     begin = instead;
   }
 
+  /** What is done behind each question from now on, before its answer is read. */
+  public static void hookAsked(Runnable behind) {
+    asked = behind;
+  }
+
   @Override
   public Connection connect(String url, Properties info) throws SQLException {
     if (!acceptsURL(url)) {
@@ -136,6 +143,9 @@ public final class HookedDriver implements Driver {
           }
           ASKED.incrementAndGet();
           String sql = "" + args[0];
+          if (sql.startsWith("SELECT")) {
+            return asking((PreparedStatement) made);
+          }
           return sql.startsWith("UPDATE")
               ? changing((PreparedStatement) made, update -> hook.instead(update))
               : sql.startsWith("INSERT")
@@ -150,6 +160,19 @@ public final class HookedDriver implements Driver {
         real,
         (name, args, call) ->
             name.equals("executeUpdate") ? hook.instead(() -> (int) call.run()) : call.run());
+  }
+
+  private static PreparedStatement asking(PreparedStatement real) {
+    return hooked(
+        PreparedStatement.class,
+        real,
+        (name, args, call) -> {
+          Object answer = call.run();
+          if (name.equals("executeQuery")) {
+            asked.run();
+          }
+          return answer;
+        });
   }
 
   private static Statement committing(Statement real) {

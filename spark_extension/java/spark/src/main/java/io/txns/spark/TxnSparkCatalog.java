@@ -266,7 +266,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
 
   @Override
   public void willReplace(Identifier ident) {
-    if (!(ident instanceof PathIdentifier)) {
+    if (!(ident instanceof PathIdentifier) && !TxnExplainCommand.isRunning()) {
       writing(
           ident,
           () -> {

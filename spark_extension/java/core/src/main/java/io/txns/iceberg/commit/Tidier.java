@@ -7,6 +7,7 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.ArchiveScan;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Engine;
 import io.txns.iceberg.log.Entry;
@@ -19,6 +20,7 @@ import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.LocalWrites;
 import io.txns.iceberg.meta.LockedRows;
 import io.txns.iceberg.meta.Rows;
+import io.txns.iceberg.meta.RowsBusyException;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.StagedTable;
@@ -66,6 +68,8 @@ import org.apache.iceberg.io.DataWriter;
  */
 public final class Tidier {
   private static final TxnLogger LOG = TxnLogger.of(Tidier.class);
+
+  private static final String UNTIDIED = "the log stays untidied, the next one tries again";
 
   private static final long LARGE_HEAD_BYTES = 512 * 1024;
 
@@ -127,7 +131,7 @@ public final class Tidier {
         turn.unlock();
       }
     } catch (RuntimeException e) {
-      LOG.warn("the log stays untidied, the next one tries again", e);
+      LOG.warn(UNTIDIED, e);
     }
     return true;
   }
@@ -170,13 +174,16 @@ public final class Tidier {
     }
     try (LockedRows locked = movable.get().locked(log.identifier(), List.of())) {
       return work.applyAsInt(log.load(locked));
+    } catch (RowsBusyException e) {
+      LOG.warn(UNTIDIED, e);
+      return 0;
     }
   }
 
   /**
    * Archive every entry of the newest head that is applied everywhere.
    *
-   * @return how many entries left the head
+   * @return how many entries left the head: none where the swap is lost, or the lock before it
    */
   public int tidy() {
     return LogFields.of(Phase.TIDY)
@@ -277,8 +284,8 @@ public final class Tidier {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
     attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
-    List<DataFile> small = Archive.readable(() -> SmallFiles.toMerge(table));
-    List<Record> rows = Archive.readable(() -> SmallFiles.rowsOf(table, small));
+    List<DataFile> small = ArchiveScan.readable(() -> SmallFiles.toMerge(table));
+    List<Record> rows = ArchiveScan.readable(() -> SmallFiles.rowsOf(table, small));
     atWork.run();
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));

@@ -5,7 +5,6 @@ import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -18,16 +17,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.function.Consumer;
-import java.util.function.Supplier;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericRecord;
-import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
-import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
@@ -86,7 +81,7 @@ public final class Archive {
           Expressions.and(
               Expressions.greaterThanOrEqual("commit_ts", Math.max(bounds.least(), after + 1)),
               Expressions.lessThanOrEqual("commit_ts", bounds.greatest()));
-      read(
+      ArchiveScan.read(
           table,
           within,
           List.of("commit_ts"),
@@ -120,7 +115,7 @@ public final class Archive {
   /** Those of the files with rows above a timestamp, the newest first. */
   private static List<Bounds> boundsAbove(Table table, long ts) {
     List<Bounds> bounds = new ArrayList<>();
-    readable(
+    ArchiveScan.readable(
         () -> {
           try (CloseableIterable<FileScanTask> tasks =
               table
@@ -196,7 +191,7 @@ public final class Archive {
             Expressions.greaterThan("commit_ts", known.upto()),
             Expressions.equal("operation", Operation.DROP.stored()));
     Set<TableIdentifier> names = new HashSet<>(known.names());
-    read(
+    ArchiveScan.read(
         log.table(),
         filter,
         List.of("table_name"),
@@ -214,78 +209,9 @@ public final class Archive {
 
   private List<TransactionRow> rows(Expression filter) {
     List<TransactionRow> rows = new ArrayList<>();
-    read(log.table(), filter, List.of("*"), record -> rows.add(row(record)));
+    ArchiveScan.read(log.table(), filter, List.of("*"), record -> rows.add(row(record)));
     rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
     return rows;
-  }
-
-  /** Hand over each row that there is, in any order. */
-  static void read(Table table, Expression filter, List<String> columns, Consumer<Record> reader) {
-    readable(
-        () -> {
-          try (CloseableIterable<Record> records =
-              IcebergGenerics.read(table)
-                  .where(filter)
-                  .select(columns.toArray(String[]::new))
-                  .build()) {
-            records.forEach(reader);
-          } catch (IOException e) {
-            throw new UncheckedIOException("cannot read the commit table's rows", e);
-          }
-          return null;
-        });
-  }
-
-  /**
-   * Read the archive.
-   *
-   * @throws TxnException CorruptLog where its files are none of it, or its table has other columns:
-   *     anybody who may write the commit table can have put them there
-   */
-  public static <T> T readable(Supplier<T> work) {
-    try {
-      return work.get();
-    } catch (RuntimeException e) {
-      if (isOfBytes(e)) {
-        throw unreadable(e);
-      }
-      throw e;
-    }
-  }
-
-  /** Whether an error comes of what was read, and not of reading it. */
-  private static boolean isOfBytes(RuntimeException e) {
-    boolean reads = false;
-    Throwable last = e;
-    for (Throwable told = e; told != null; told = told.getCause()) {
-      reads |= told instanceof IOException;
-      last = told;
-    }
-    // Of a file that is none of theirs libraries have errors of reading, at the bottom of which is
-    // one of their own. Hadoop calls a server that is not found an illegal argument.
-    String library = last.getClass().getName(); // engines put words before it
-    if (reads) {
-      return library.contains("org.apache.avro.") || library.contains("org.apache.thrift.");
-    }
-    // One that is no Parquet file has an error without a class.
-    StackTraceElement[] frames = e.getStackTrace();
-    return e instanceof ValidationException
-        || e instanceof IllegalArgumentException
-        || e instanceof NullPointerException
-        || e instanceof ClassCastException
-        || e instanceof BufferUnderflowException
-        || e instanceof IndexOutOfBoundsException
-        || library.contains("org.apache.avro.")
-        || frames.length > 0 && frames[0].getClassName().contains("org.apache.parquet.");
-  }
-
-  private static TxnException unreadable(RuntimeException cause) {
-    TxnException error =
-        TxnException.corruptLog(
-            "the archive of the log cannot be read: look who has written the commit table; "
-                + cause);
-    error.addSuppressed(cause); // one that was made without a cause takes none
-    return error;
   }
 
   /** The rows that an entry leaves in the archive; one without a table where it changes none. */

@@ -1,10 +1,8 @@
 package io.txns.iceberg.log;
 
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.LongPredicate;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
@@ -17,10 +15,32 @@ public final class NewestApplied {
 
   private volatile Known known = Known.ofNothingAbove(Long.MAX_VALUE);
 
-  /** A change that was applied to a table; its {@code commit_ts} is in ms. */
-  private record Shown(long commitTs, String txnId) {
-    Shown newer(Shown other) {
-      return other.commitTs > commitTs ? other : this;
+  /** An archived entry; its {@code commit_ts} is in ms. */
+  private record Archived(long commitTs, String txnId, EntryKind kind) {}
+
+  /**
+   * The newest archived entries that name a table.
+   *
+   * @param named of any kind
+   * @param shown one that was applied to it, which it has to show; null for none
+   */
+  private record OfTable(Archived named, Archived shown) {
+    static final OfTable NONE = new OfTable(null, null);
+
+    OfTable with(Archived one) {
+      return new OfTable(newer(named, one), one.kind().isApplied() ? newer(shown, one) : shown);
+    }
+
+    private static Archived newer(Archived known, Archived one) {
+      return known == null || one.commitTs() > known.commitTs() ? one : known;
+    }
+
+    boolean isNamedAbove(long ts) {
+      return named != null && named.commitTs() > ts;
+    }
+
+    boolean isForgotten() {
+      return named != null && named.kind() == EntryKind.FORGET;
     }
   }
 
@@ -31,18 +51,11 @@ public final class NewestApplied {
    * @param above the bound, in ms, above which rows were read
    * @param upto at and below this {@code commit_ts}, in ms, no row will be added: an entry that
    *     could not leave the head for long is archived below newer ones
-   * @param byUuid the newest changes, by the table's uuid
-   * @param forgotten uuids of tables that were taken from care, and not registered again
+   * @param byUuid the newest entries, by the table's uuid
    */
-  private record Known(
-      String version, long above, long upto, Map<String, Shown> byUuid, Set<String> forgotten) {
+  private record Known(String version, long above, long upto, Map<String, OfTable> byUuid) {
     static Known ofNothingAbove(long ts) {
-      return new Known(null, ts, ts, Map.of(), Set.of());
-    }
-
-    long ts(String uuid, long above) {
-      Shown shown = byUuid.get(uuid);
-      return shown == null ? above : Math.max(above, shown.commitTs());
+      return new Known(null, ts, ts, Map.of());
     }
   }
 
@@ -63,73 +76,71 @@ public final class NewestApplied {
       return above;
     }
     // With the change that `has` asks for.
-    Known found = knownAbove(head, above - 1);
-    long newest = found.ts(uuid, above);
-    if (newest > above && !head.state().hasLeft(newest)) {
-      found = readOf(head, uuid, above);
-      newest = found.ts(uuid, above);
-    }
-    return marked || !found.forgotten().contains(uuid) ? newest : above;
+    OfTable left = left(head, uuid, above - 1);
+    boolean isOwners = left.isForgotten() && !marked;
+    return isOwners || left.shown() == null ? above : Math.max(above, left.shown().commitTs());
   }
 
   /** Whether a change that a table shows has left the head; true where a newer one has. */
   boolean has(Head head, String uuid, long commitTs, String txnId) {
-    Shown shown = knownAbove(head, commitTs - 1).byUuid().get(uuid);
+    Archived shown = left(head, uuid, commitTs - 1).shown();
     return shown != null
-        && (shown.commitTs() > commitTs || shown.equals(new Shown(commitTs, txnId)));
+        && (shown.commitTs() > commitTs
+            || shown.commitTs() == commitTs && shown.txnId().equals(txnId));
   }
 
-  /** What is known of the newest changes above a bound in ms, read where it is not. */
-  private Known knownAbove(Head head, long above) {
-    Known found = above < known.above() ? Known.ofNothingAbove(above) : known;
-    if (!head.archiveVersion().equals(found.version())) {
-      found = read(found, head, Expressions.greaterThan("commit_ts", found.upto()), ts -> true);
-      known = found;
+  /** What of a table above a bound, in ms, has left this very head. */
+  private OfTable left(Head head, String uuid, long above) {
+    OfTable found = knownAbove(head, above).byUuid().getOrDefault(uuid, OfTable.NONE);
+    if (!found.isNamedAbove(above) || head.state().hasLeft(found.named().commitTs())) {
+      return found;
     }
-    return found;
-  }
-
-  /** What has left this very head of one table. */
-  private Known readOf(Head head, String uuid, long above) {
     Expression within =
         Expressions.and(
             Expressions.greaterThan("commit_ts", above),
             Expressions.lessThanOrEqual("commit_ts", head.state().tidiedUpto()),
             Expressions.equal("table_uuid", uuid));
-    return read(Known.ofNothingAbove(above), head, within, head.state()::hasLeft);
+    return read(Map.of(), within, head.state()::hasLeft).getOrDefault(uuid, OfTable.NONE);
   }
 
-  /** What is known, and what the archive has besides, of which nothing is kept. */
-  private Known read(Known before, Head head, Expression filter, LongPredicate counts) {
-    Map<String, Shown> byUuid = new HashMap<>(before.byUuid());
-    Map<String, Long> forgets = new HashMap<>();
-    Map<String, Long> others = new HashMap<>();
-    Archive.read(
+  /** What is known of the newest entries above a bound, in ms, read where it is not. */
+  private Known knownAbove(Head head, long above) {
+    Known found = known; // read once: what another thread puts there may begin above that
+    if (above < found.above()) {
+      found = Known.ofNothingAbove(above);
+    }
+    if (!head.archiveVersion().equals(found.version())) {
+      found = readMore(found, head);
+      known = found;
+    }
+    return found;
+  }
+
+  /** What is known, and what the archive of a head has above that. */
+  private Known readMore(Known before, Head head) {
+    Expression above = Expressions.greaterThan("commit_ts", before.upto());
+    Map<String, OfTable> byUuid = read(before.byUuid(), above, ts -> true);
+    long upto = Math.max(before.upto(), head.state().archivedUpto());
+    return new Known(head.archiveVersion(), before.above(), upto, byUuid);
+  }
+
+  /** What is known, and what the archive has besides, of which nothing else is kept. */
+  private Map<String, OfTable> read(
+      Map<String, OfTable> before, Expression filter, LongPredicate counts) {
+    Map<String, OfTable> byUuid = new HashMap<>(before);
+    ArchiveScan.read(
         log.table(),
         filter,
         COLUMNS,
         record -> {
-          EntryKind kind = EntryKind.parse((String) record.getField("kind"));
           String uuid = (String) record.getField("table_uuid");
-          Long commitTs = (Long) record.getField("commit_ts");
+          long commitTs = (Long) record.getField("commit_ts");
           if (uuid != null && counts.test(commitTs)) {
-            (kind == EntryKind.FORGET ? forgets : others).merge(uuid, commitTs, Math::max);
-            if (kind.isApplied()) {
-              Shown shown = new Shown(commitTs, (String) record.getField("txn_id"));
-              byUuid.merge(uuid, shown, Shown::newer);
-            }
+            EntryKind kind = EntryKind.parse((String) record.getField("kind"));
+            Archived one = new Archived(commitTs, (String) record.getField("txn_id"), kind);
+            byUuid.put(uuid, byUuid.getOrDefault(uuid, OfTable.NONE).with(one));
           }
         });
-    Set<String> forgotten = new HashSet<>(before.forgotten());
-    others.keySet().forEach(forgotten::remove);
-    forgets.forEach(
-        (uuid, commitTs) -> {
-          if (commitTs > others.getOrDefault(uuid, 0L)) {
-            forgotten.add(uuid);
-          }
-        });
-    long upto = Math.max(before.upto(), head.state().archivedUpto());
-    return new Known(
-        head.archiveVersion(), before.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
+    return Map.copyOf(byUuid);
   }
 }

@@ -22,11 +22,8 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.Change;
-import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
-import io.txns.iceberg.meta.LockedRows;
-import io.txns.iceberg.meta.Rows;
-import io.txns.iceberg.meta.RowsBusyException;
+import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.TableMark;
 import java.nio.file.Path;
 import java.sql.Connection;
@@ -628,15 +625,48 @@ class AtomicTest extends TwoTables {
     assertThat(metadataFiles()).isEqualTo(named(A, B));
   }
 
-  /** Beside a newer head, tables among rows whose lock was lost would have been set back. */
+  /**
+   * A newer head beside older rows says that they lack what the log has.
+   *
+   * <ol>
+   *   <li>The lock is lost; others write the table, and what they did leaves the head.
+   *   <li>Another thread of the process sees that head.
+   *   <li>The attempt has the rows of before.
+   * </ol>
+   */
   @Test
-  void rowsOlderThanWhatWasSeenAreNotLocked() {
-    CommitLog log = atomic.services().log();
-    TableMetadata older = log.load().metadata();
-    Rows rows = atomic.services().rows().get().orElseThrow();
-    LockedRows lost = rows.lookedAt(log.identifier(), Map.of(log.identifier(), older));
-    appending(atomic, 2, A).commit();
-    assertThatThrownBy(() -> log.load(lost)).isInstanceOf(RowsBusyException.class);
+  void rowsWhoseLockWasLostSetNoTableBack() {
+    TxnHandle losing = HookedDriver.atomic(lake);
+    Transaction txn = appending(losing, 2, A);
+    List<Head> seen = new ArrayList<>();
+    HookedDriver.hookBegin(
+        begin -> {
+          HookedDriver.hookBegin(HookedDriver.Update::run);
+          HookedDriver.hookAsked(
+              () -> {
+                HookedDriver.hookAsked(() -> {});
+                append(ours.loadTable(A), 3);
+                assertThat(handle.tidy()).isPositive();
+                seen.add(losing.services().log().load());
+              });
+          return 0; // nothing is begun, and no row locked
+        });
+    txn.commit();
+    assertThat(seen).hasSize(1);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** The next committer does it. */
+  @Test
+  void aTidyThatGetsNoLockIsALostOne() {
+    TxnHandle busy = HookedDriver.atomic(lake);
+    HookedDriver.hookBegin(
+        begin -> {
+          throw new SQLException("canceling statement due to lock timeout", "55P03");
+        });
+    assertThat(busy.tidy()).isZero();
+    HookedDriver.hookBegin(HookedDriver.Update::run);
+    assertThat(busy.tidy()).isPositive();
   }
 
   /** However often that happens: no COMMIT was sent. */

@@ -13,7 +13,7 @@ import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.ArchiveScan;
 import java.io.IOException;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
@@ -171,7 +171,7 @@ class ForgedLogTest extends TwoTables {
   void aStorageThatIsNotFoundIsNoArchiveThatIsNone() {
     assertThatThrownBy(
             () ->
-                Archive.readable(
+                ArchiveScan.readable(
                     () -> {
                       throw new IllegalArgumentException(new UnknownHostException("namenode"));
                     }))

@@ -10,10 +10,12 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.exceptions.NotFoundException;
@@ -74,6 +76,32 @@ class LogSetBackTest extends TwoTables {
     }
     Catalog again = handle.catalog(() -> null);
     assertTold(() -> again.loadTable(id("shop.a")));
+  }
+
+  /**
+   * What was written since stands for nothing that was lost before.
+   *
+   * <ol>
+   *   <li>The log has gone on; somebody loads the head, and a.
+   *   <li>a is restored as well, and written; that leaves the head.
+   *   <li>The archive is read.
+   * </ol>
+   */
+  @Test
+  void itIsToldWhateverALaterArchiveHas() {
+    TxnHandle writer = lake.open();
+    append(writer.catalog(() -> null).loadTable(id("shop.b")), 8);
+    assertThat(writer.tidy()).isPositive();
+    TxnHandle reader = lake.open();
+    Head head = reader.services().log().load();
+    BaseTable table = (BaseTable) lake.catalog().loadTable(id("shop.a"));
+    List<TableMetadata.MetadataLogEntry> files = table.operations().current().previousFiles();
+    outside.dropTable(id("shop.a"), false);
+    outside.registerTable(id("shop.a"), files.get(files.size() - 1).file());
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(writer.tidy()).isPositive();
+    assertTold(() -> reader.services().tables().live(id("shop.a"), table, head));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
   }
 
   /** One record that nobody can read stops everybody, and its error names what ends that. */

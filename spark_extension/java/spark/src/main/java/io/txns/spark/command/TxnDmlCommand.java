@@ -43,7 +43,7 @@ final class TxnDmlCommand extends LeafCommand {
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
     SessionWrites writes = new SessionWrites(TxnSession.of(session));
-    if (ParsedDml.replaces(plan) && writes.areAlone()) {
+    if (dml.replaces() && writes.areAlone()) {
       catalog.willReplace(Catalogs.identifier(session, dml.target(), catalog));
     }
     RowCounts counts =

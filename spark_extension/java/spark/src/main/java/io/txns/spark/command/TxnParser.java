@@ -88,22 +88,15 @@ public final class TxnParser extends DelegatingParser {
     if (inTransaction && DdlPlans.isDdl(plan)) {
       return TxnRowlessCommand.inside(plan, catalogOf(DdlPlans.target(plan, delegate)));
     }
-    if (ParsedDml.isMultiInsert(plan)) {
-      List<List<String>> targets = ParsedDml.multiInsertTargets(plan, delegate);
-      List<List<String>> replaced = ParsedDml.multiInsertReplaced(plan, delegate);
-      return inTransaction || anyIsOurs(targets)
-          ? TxnRowlessCommand.multiInsert(plan, targets, replaced)
-          : plan;
-    }
-    return plan;
-  }
-
-  private boolean anyIsOurs(List<List<String>> targets) {
-    return targets.stream().anyMatch(target -> catalogOf(target) != null);
+    List<ParsedDml> inserts = ParsedDml.ofMultiInsert(plan, delegate);
+    boolean isOurs =
+        inTransaction || inserts.stream().anyMatch(insert -> catalogOf(insert.target()) != null);
+    return !inserts.isEmpty() && isOurs ? TxnRowlessCommand.multiInsert(plan, inserts) : plan;
   }
 
   private boolean isWrite(LogicalPlan plan) {
-    return ParsedDml.of(plan, delegate).isPresent() || ParsedDml.isMultiInsert(plan);
+    return ParsedDml.of(plan, delegate).isPresent()
+        || !ParsedDml.ofMultiInsert(plan, delegate).isEmpty();
   }
 
   private TransactionCatalog catalogOf(List<String> name) {

@@ -5,8 +5,10 @@ import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
+import io.txns.spark.sql.ParsedDml;
 import java.util.List;
 import java.util.function.BiConsumer;
+import java.util.function.Predicate;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -20,19 +22,13 @@ final class TxnRowlessCommand extends LeafCommand {
 
   private final LogicalPlan plan;
   private final transient TransactionCatalog catalog;
-  private final transient List<List<String>> targets;
-  private final transient List<List<String>> replaced;
+  private final transient List<ParsedDml> inserts;
 
-  private TxnRowlessCommand(
-      LogicalPlan plan,
-      TransactionCatalog catalog,
-      List<List<String>> targets,
-      List<List<String>> replaced) {
+  private TxnRowlessCommand(LogicalPlan plan, TransactionCatalog catalog, List<ParsedDml> inserts) {
     super(new StructType());
     this.plan = plan;
     this.catalog = catalog;
-    this.targets = targets;
-    this.replaced = replaced;
+    this.inserts = inserts;
   }
 
   /**
@@ -41,46 +37,44 @@ final class TxnRowlessCommand extends LeafCommand {
    * @param catalog the catalog of the table that it changes; null when it is not ours or not known
    */
   static TxnRowlessCommand inside(LogicalPlan plan, TransactionCatalog catalog) {
-    return new TxnRowlessCommand(plan, catalog, List.of(), List.of());
+    return new TxnRowlessCommand(plan, catalog, List.of());
   }
 
   /**
    * {@code FROM ... INSERT INTO ... INSERT INTO ...}: part of the current transaction; outside of
    * one each of its inserts commits on its own.
-   *
-   * @param targets the names of the tables that it writes, as far as the text has them
-   * @param replaced those of which it replaces rows
    */
-  static TxnRowlessCommand multiInsert(
-      LogicalPlan plan, List<List<String>> targets, List<List<String>> replaced) {
-    return new TxnRowlessCommand(plan, null, targets, replaced);
+  static TxnRowlessCommand multiInsert(LogicalPlan plan, List<ParsedDml> inserts) {
+    return new TxnRowlessCommand(plan, null, inserts);
   }
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
     SessionWrites writes = new SessionWrites(TxnSession.of(session));
     if (writes.areAlone()) {
-      tell(session, replaced, TransactionCatalog::willReplace);
+      tell(session, ParsedDml::replaces, TransactionCatalog::willReplace);
     }
     return writes.run(
         session,
         catalog,
         () -> List.<Row>of(),
         () -> {
-          tell(session, targets, TransactionCatalog::willWrite);
+          tell(session, insert -> true, TransactionCatalog::willWrite);
           Dataset.ofRows(session, plan);
           return List.of();
         });
   }
 
-  private static void tell(
+  private void tell(
       SparkSession session,
-      List<List<String>> names,
+      Predicate<ParsedDml> of,
       BiConsumer<TransactionCatalog, Identifier> what) {
-    for (List<String> name : names) {
-      TransactionCatalog catalog = Catalogs.ofName(session, name);
-      if (catalog != null) {
-        what.accept(catalog, Catalogs.identifier(session, name, catalog));
+    for (ParsedDml insert : inserts) {
+      List<String> name = insert.target();
+      TransactionCatalog to =
+          name != null && of.test(insert) ? Catalogs.ofName(session, name) : null;
+      if (to != null) {
+        what.accept(to, Catalogs.identifier(session, name, to));
       }
     }
   }

@@ -6,9 +6,12 @@ import io.txns.spark.TxnSqlException;
 import io.txns.spark.compat.PlanCache;
 import io.txns.spark.compat.Relations;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.BiFunction;
@@ -22,6 +25,9 @@ import org.apache.spark.sql.catalyst.plans.logical.DescribeRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -57,14 +63,80 @@ public final class AlignTables extends Rule<LogicalPlan> {
     TxnSession state = TxnSession.of(session);
     return TxnSqlException.translating(
         () -> {
+          LogicalPlan whole = new SessionWrites(state).areAlone() ? adopted(plan) : plan;
           // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
           boolean cached = !PlanCache.isEmpty(session);
-          LogicalPlan loaded = cached ? loadAgain(plan) : plan;
+          LogicalPlan loaded = cached ? loadAgain(whole) : whole;
           if (state.isExplicit() || state.isInWrite()) {
             forEachRead(loaded, leaf -> recordRead(leaf, state));
           }
           return state.isExplicit() ? loaded : align(loaded);
         });
+  }
+
+  /**
+   * Adopts, outside a transaction, what strangers have appended to tables that a plan replaces by
+   * queries of them, and reads these again. Spark has not always said that it writes them: it takes
+   * a table that it reads for the one that it writes (SPARK-58370), and {@code save} loads a table
+   * as who reads it.
+   */
+  private static LogicalPlan adopted(LogicalPlan plan) {
+    List<DataSourceV2Relation> replaced = new ArrayList<>();
+    forEach(plan, node -> replacedByItself(node).ifPresent(replaced::add));
+    if (replaced.isEmpty()) {
+      return plan;
+    }
+    replaced.forEach(each -> catalog(each).willReplace(each.identifier().get()));
+    return writtenAgain(loadAgain(plan));
+  }
+
+  private static Optional<DataSourceV2Relation> replacedByItself(LogicalPlan node) {
+    boolean replaces =
+        node instanceof OverwriteByExpression || node instanceof OverwritePartitionsDynamic;
+    return replaces
+            && node instanceof V2WriteCommand write
+            && write.table() instanceof DataSourceV2Relation target
+            && movable(target).filter(table -> reads(write.query(), table)).isPresent()
+        ? Optional.of(target)
+        : Optional.empty();
+  }
+
+  private static boolean reads(LogicalPlan query, TxnTable table) {
+    List<TxnTable> read = new ArrayList<>();
+    forEach(
+        query,
+        leaf -> {
+          if (leaf instanceof DataSourceV2Relation relation) {
+            movable(relation).ifPresent(read::add);
+          }
+        });
+    return read.stream()
+        .anyMatch(
+            each ->
+                each.commitTableUuid().equals(table.commitTableUuid())
+                    && each.identifier().equals(table.identifier()));
+  }
+
+  private static LogicalPlan writtenAgain(LogicalPlan plan) {
+    return plan.transform(
+        new AbstractPartialFunction<>() {
+          @Override
+          public boolean isDefinedAt(LogicalPlan node) {
+            return replacedByItself(node).isPresent();
+          }
+
+          @Override
+          public LogicalPlan apply(LogicalPlan node) {
+            DataSourceV2Relation target = replacedByItself(node).orElseThrow();
+            Table table = catalog(target).loadTableAgain(movable(target).get().identifier());
+            return (LogicalPlan)
+                ((V2WriteCommand) node).withNewTable(Relations.over(table, target));
+          }
+        });
+  }
+
+  private static TransactionCatalog catalog(DataSourceV2Relation relation) {
+    return Catalogs.ours(relation.catalog().get());
   }
 
   private static LogicalPlan loadAgain(LogicalPlan plan) {
@@ -112,8 +184,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           @Override
           public LogicalPlan apply(LogicalPlan node) {
             DataSourceV2Relation relation = (DataSourceV2Relation) node;
-            TransactionCatalog catalog = Catalogs.ours(relation.catalog().get());
-            return Relations.over(load.apply(catalog, movable(relation).get()), relation);
+            return Relations.over(load.apply(catalog(relation), movable(relation).get()), relation);
           }
         });
   }

@@ -2,9 +2,7 @@ package io.txns.spark.sql;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
-import java.util.function.Predicate;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -21,8 +19,9 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
  * A parsed INSERT, UPDATE, DELETE or MERGE.
  *
  * @param target the table's name, or null when only analysis can tell it
+ * @param replaces whether rows of the table make way for those of a query, which may read them
  */
-public record ParsedDml(Kind kind, List<String> target) {
+public record ParsedDml(Kind kind, List<String> target, boolean replaces) {
 
   /** What it does, as far as its row counts differ. */
   public enum Kind {
@@ -34,14 +33,12 @@ public record ParsedDml(Kind kind, List<String> target) {
 
   /** What a parsed plan is; empty when it is none of them, or several INSERTs at once. */
   public static Optional<ParsedDml> of(LogicalPlan parsed, ParserInterface parser) {
-    LogicalPlan plan = withoutCtes(parsed);
-    if (plan instanceof PlanWithUnresolvedIdentifier unresolved) {
-      plan = ParsedName.filledIn(unresolved, parser);
-    }
+    LogicalPlan plan = filledIn(withoutCtes(parsed), parser);
     if (plan instanceof InsertIntoStatement insert) {
-      return of(Kind.INSERT, insert.table(), parser);
+      return Optional.of(of(insert, parser));
     } else if (plan instanceof V2WriteCommand write) {
-      return of(Kind.INSERT, (LogicalPlan) write.table(), parser);
+      List<String> target = ParsedName.of((LogicalPlan) write.table(), parser);
+      return Optional.of(new ParsedDml(Kind.INSERT, target, !(plan instanceof AppendData)));
     } else if (plan instanceof UpdateTable update) {
       return of(Kind.UPDATE, update.table(), parser);
     } else if (plan instanceof DeleteFromTable delete) {
@@ -52,50 +49,40 @@ public record ParsedDml(Kind kind, List<String> target) {
     return Optional.empty();
   }
 
-  /** Whether a parsed INSERT replaces rows of its table. */
-  public static boolean replaces(LogicalPlan parsed) {
-    LogicalPlan plan = withoutCtes(parsed);
-    return plan instanceof InsertIntoStatement insert
-        ? insert.overwrite()
-        : plan instanceof V2WriteCommand && !(plan instanceof AppendData);
+  private static Optional<ParsedDml> of(Kind kind, LogicalPlan table, ParserInterface parser) {
+    return Optional.of(new ParsedDml(kind, ParsedName.of(table, parser), false));
   }
 
-  private static Optional<ParsedDml> of(Kind kind, LogicalPlan table, ParserInterface parser) {
-    return Optional.of(new ParsedDml(kind, ParsedName.of(table, parser)));
+  private static ParsedDml of(InsertIntoStatement insert, ParserInterface parser) {
+    List<String> target = ParsedName.of(insert.table(), parser);
+    return new ParsedDml(Kind.INSERT, target, insert.overwrite());
   }
 
   private static LogicalPlan withoutCtes(LogicalPlan parsed) {
     return parsed instanceof UnresolvedWith with ? with.child() : parsed;
   }
 
-  /** Whether a parsed plan is {@code FROM ... INSERT INTO ... INSERT INTO ...}. */
-  public static boolean isMultiInsert(LogicalPlan parsed) {
-    LogicalPlan plan = withoutCtes(parsed);
-    return plan instanceof Union
-        && plan.children().forall(child -> child instanceof InsertIntoStatement);
+  private static LogicalPlan filledIn(LogicalPlan plan, ParserInterface parser) {
+    return plan instanceof PlanWithUnresolvedIdentifier unresolved
+        ? ParsedName.filledIn(unresolved, parser)
+        : plan;
   }
 
-  /** The names of the tables that such a plan writes, as far as its text has them. */
-  public static List<List<String>> multiInsertTargets(LogicalPlan parsed, ParserInterface parser) {
-    return targetsOf(parsed, parser, insert -> true);
-  }
-
-  /** Those of which it replaces rows by those of its query, which may read them. */
-  public static List<List<String>> multiInsertReplaced(LogicalPlan parsed, ParserInterface parser) {
-    return targetsOf(parsed, parser, InsertIntoStatement::overwrite);
-  }
-
-  private static List<List<String>> targetsOf(
-      LogicalPlan parsed, ParserInterface parser, Predicate<InsertIntoStatement> of) {
-    List<List<String>> targets = new ArrayList<>();
-    withoutCtes(parsed)
+  /**
+   * The INSERTs of {@code FROM ... INSERT INTO ... INSERT INTO ...}; empty when a parsed plan is
+   * none.
+   */
+  public static List<ParsedDml> ofMultiInsert(LogicalPlan parsed, ParserInterface parser) {
+    List<ParsedDml> inserts = new ArrayList<>();
+    if (!(withoutCtes(parsed) instanceof Union union)) {
+      return inserts;
+    }
+    union
         .children()
         .foreach(
             child ->
-                child instanceof InsertIntoStatement insert
-                    && of.test(insert)
-                    && targets.add(ParsedName.of(insert.table(), parser)));
-    targets.removeIf(Objects::isNull);
-    return targets;
+                filledIn(child, parser) instanceof InsertIntoStatement insert
+                    && inserts.add(of(insert, parser)));
+    return inserts.size() == union.children().size() ? inserts : List.of();
   }
 }

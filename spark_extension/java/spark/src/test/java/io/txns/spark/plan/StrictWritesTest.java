@@ -162,14 +162,25 @@ class StrictWritesTest extends SparkTestBase {
   /** What a stranger has appended before a statement is there when it begins. */
   @ParameterizedTest
   @CsvSource(
-      delimiter = ';',
+      delimiter = '|',
       value = {
-        "true; INSERT OVERWRITE %t SELECT id + 10 FROM %t",
-        "false; INSERT OVERWRITE %t SELECT id + 10 FROM %t",
-        "true; CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
-        "false; CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
-        "false; REPLACE TABLE %t USING iceberg AS WITH w AS (FROM %t) SELECT id + 10 AS id FROM w",
-        "false; FROM %t INSERT OVERWRITE %t SELECT id + 10 INSERT INTO %t_more SELECT id"
+        "true | INSERT OVERWRITE %t SELECT id + 10 FROM %t",
+        "false | INSERT OVERWRITE %t SELECT id + 10 FROM %t",
+        "true | CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
+        "false | CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
+        "false | REPLACE TABLE %t USING iceberg AS WITH w AS (FROM %t) SELECT id + 10 AS id FROM w",
+        "false | FROM %t INSERT OVERWRITE %t SELECT id + 10 INSERT INTO %t_more SELECT id",
+        "true | INSERT OVERWRITE IDENTIFIER('%t') SELECT id + 10 FROM %t",
+        "false | INSERT OVERWRITE IDENTIFIER('%t') SELECT id + 10 FROM %t",
+        "false | FROM %t INSERT OVERWRITE IDENTIFIER('%t') SELECT id + 10"
+            + " INSERT INTO IDENTIFIER('%t_more') SELECT id",
+        "true | BEGIN USE lake.db; INSERT OVERWRITE %t SELECT id + 10 FROM %t; END",
+        "false | BEGIN USE lake.db; INSERT OVERWRITE %t SELECT id + 10 FROM %t; END",
+        "false | BEGIN USE lake.db; FROM %t INSERT OVERWRITE %t SELECT id + 10"
+            + " INSERT INTO %t_more SELECT id; END",
+        "false | CREATE OR REPLACE TABLE %t USING iceberg AS"
+            + " SELECT explode((SELECT collect_list(id + 10) FROM %t)) AS id",
+        "false | INSERT INTO %t REPLACE WHERE true SELECT id + 10 FROM %t"
       })
   void ofATableThatItReplacesByItsOwnRows(boolean strictly, String statement) throws Exception {
     if (!strictly) {
@@ -188,6 +199,9 @@ class StrictWritesTest extends SparkTestBase {
         replacement("replace", (frame, table) -> frame.writeTo(table).replace()),
         replacement(
             "saveAsTable", (frame, table) -> frame.write().mode("overwrite").saveAsTable(table)),
+        replacement(
+            "save",
+            (frame, table) -> frame.write().format("iceberg").mode("overwrite").save(table)),
         replacement(
             "insertInto", (frame, table) -> frame.write().mode("overwrite").insertInto(table)),
         replacement(
@@ -221,6 +235,31 @@ class StrictWritesTest extends SparkTestBase {
           .containsExactly("11", "17");
       spark.sql("DROP TABLE " + table + "_theirs");
     }
+  }
+
+  /** Nobody writes the table, or not yet: what was appended to it stays a stranger's. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "EXPLAIN INSERT OVERWRITE %t SELECT id + 10 FROM %t",
+        "EXPLAIN INSERT OVERWRITE IDENTIFIER('%t') SELECT id + 10 FROM %t",
+        "EXPLAIN FROM %t INSERT OVERWRITE %t SELECT id INSERT INTO IDENTIFIER('%t') SELECT id",
+        "EXPLAIN CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id + 10 AS id FROM %t",
+        "BEGIN; INSERT OVERWRITE %t SELECT id + 10 FROM %t; ROLLBACK",
+        "BEGIN; CREATE OR REPLACE TABLE %t USING iceberg AS SELECT id FROM %t; ROLLBACK",
+        "BEGIN; save; ROLLBACK"
+      })
+  void ofNoneAdoptsNothing(String statements) throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    appendBeside(7);
+    for (String statement : statements.split("; ")) {
+      if (statement.equals("save")) {
+        spark.table(table).write().format("iceberg").mode("overwrite").save(table);
+      } else {
+        spark.sql(statement.replace("%t", table)).collectAsList();
+      }
+    }
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1");
   }
 
   @ParameterizedTest
