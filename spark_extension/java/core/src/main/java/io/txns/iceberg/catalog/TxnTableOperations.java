@@ -48,8 +48,15 @@ final class TxnTableOperations extends DelegatingOperations {
   private final Supplier<Transaction> transaction;
   private final ShownRowIds shown = new ShownRowIds();
   private TableOperations real;
-  private FileIO readWith;
-  private FileIO writesWith;
+
+  /** Threads that write manifests ask for it at once. */
+  private volatile Files files = new Files(null, null);
+
+  /**
+   * @param writes {@code own}, but for local files
+   */
+  private record Files(FileIO own, FileIO writes) {}
+
   private Loaded loaded;
 
   /** Null while it is not known: of a table that is to be created. */
@@ -122,12 +129,13 @@ final class TxnTableOperations extends DelegatingOperations {
   /** For manifests and their lists, which are this process's own to write. */
   @Override
   public FileIO io() {
-    FileIO now = super.io();
-    if (now != readWith) {
-      readWith = now;
-      writesWith = LocalWrites.through(now);
+    FileIO own = super.io();
+    Files known = files;
+    if (known.own() != own) {
+      known = new Files(own, LocalWrites.through(own));
+      files = known;
     }
-    return writesWith;
+    return known.writes();
   }
 
   /**
