@@ -12,7 +12,7 @@ from integration_tests import java_suites
 from integration_tests.cut_connections import Proxy
 from integration_tests.postgres import running_postgres
 
-SUITES = "AtomicTest,AheadTest,AtomicOnServerTest"
+SUITES = "AtomicTest,AtomicLockTest,AheadTest,AtomicOnServerTest"
 
 
 @pytest.mark.slow

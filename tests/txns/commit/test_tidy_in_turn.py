@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -13,6 +13,7 @@ from sqlalchemy import event
 
 from tests.txns.commit.test_ahead import together
 from tests.txns.commit.test_atomic import append
+from tests.txns.commit.test_atomic_locks import in_a_thread, loses_its_lock
 from tests.txns.lake import MovedFiles, SteppingClock, rows
 from tests.txns.log_files import files as log_files
 from txns._admin.invariants import check_all
@@ -21,7 +22,6 @@ from txns._commit.outstanding import AppliedTo
 from txns._commit.tidy import Tidier
 from txns._iceberg import sql_rows
 from txns._iceberg.locked_rows import LockedRows
-from txns._iceberg.sql_rows import SqlRows
 from txns._log.archive import Archive
 from txns._log.swap import Outcome, Swap
 
@@ -99,24 +99,12 @@ def test_a_tidy_whose_lock_was_lost_is_a_lost_one(lake, atomic, monkeypatch):
     """1. Its lock is lost. 2. Others commit, and the process sees that. 3. It has older rows."""
     a = lake.table("a")
     append(atomic, 1, to=(a,))
-    real, lost = SqlRows.locked, []
 
-    def meanwhile() -> None:
+    def others() -> None:
         append(lake.open(apply="inline"), 2, to=(a,))
         atomic.snapshot()
 
-    @contextmanager
-    def locked(self, first, others):
-        with real(self, first, others) as held:
-            if not lost:
-                lost.append(held)
-                held.connection.invalidate()
-                thread = threading.Thread(target=meanwhile)
-                thread.start()
-                thread.join()
-            yield held
-
-    monkeypatch.setattr(SqlRows, "locked", locked)
+    lost = loses_its_lock(monkeypatch, lambda _held: in_a_thread(others))
     assert 0 == atomic.tidy()
     assert lost
     assert 3 == atomic.tidy()

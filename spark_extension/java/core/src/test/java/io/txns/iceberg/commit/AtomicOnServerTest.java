@@ -5,13 +5,10 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedDriver;
-import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
-import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -39,21 +36,11 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Locks of rows, and limits of time, as a PostgreSQL has them (docs/spec.md 11.3). */
 @Timeout(180)
 @EnabledIfSystemProperty(named = "txns.test.jdbc.uri", matches = "jdbc:postgresql:.*")
-class AtomicOnServerTest extends TwoTables {
-  private static final TableIdentifier A = id("shop.a");
-  private static final TableIdentifier B = id("shop.b");
+class AtomicOnServerTest extends AtomicTables {
   private static final long WAITS_MS = 2_000;
 
   /** The key of `lake` and `txns.commits`. */
   private static final String QUEUE = "-7502411005222971326";
-
-  private static Transaction appending(TxnHandle handle, long row, TableIdentifier... tables) {
-    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
-    for (TableIdentifier table : tables) {
-      append(handle.catalog(() -> txn).loadTable(table), row);
-    }
-    return txn;
-  }
 
   private Connection connected() throws SQLException {
     return DriverManager.getConnection(lake.options().get("uri"));
