@@ -198,8 +198,8 @@ test-dbt112: install .venv-dbt112/.installed ## run the same on dbt Core 1.12
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow tests, and die at every call of the crash test
 	$(MVN) test -Dtest=CrashTest -Dtxns.crash.all=true
-	$(MVN) test -Dgroups=slow -Dtxns.test.left.out=none
-	$(BIN)/python -m pytest tests integration_tests -m slow
+	$(MVN) test -Dgroups='slow | sampled' -Dtxns.test.left.out=none
+	$(BIN)/python -m pytest tests integration_tests -m "slow or sampled"
 
 .PHONY: test-spark413
 test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run the fast integration tests on pyspark 4.1.3

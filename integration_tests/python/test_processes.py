@@ -16,6 +16,7 @@ PROCESSES = 4
 TRANSACTIONS = 6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("applies", [("inline",), ("atomic",), ("atomic", "inline")], ids="+".join)
 @pytest.mark.parametrize("sharing", ["same", "disjoint"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

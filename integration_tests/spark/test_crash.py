@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-ROUNDS = 3
+ROUNDS = 2
 ROUNDS_SLOW = 40
 # About as long as a transaction of a driver that has just started, and as its COMMIT.
 KILL_IN_TRANSACTION_MAX_S = 2.0

@@ -21,7 +21,7 @@ def test_both_cores_say_the_same_of_hostile_bytes() -> None:
     print(f"seed={seed}")
     busy = replace(SMALL, cpu_ms=5 * SMALL.cpu_ms)  # `make fuzz` measures, with nothing beside it
     run, java = Run(busy), JavaJudge(heap_mib=256)
-    run.go((hostile(seed, number) for number in range(4_000)), [PythonJudge(), java])
+    run.go((hostile(seed, number) for number in range(2_000)), [PythonJudge(), java])
     java.end()
     assert not run.told, f"seed={seed}"
     assert {"VALUE", "CORRUPT_LOG", "UNSUPPORTED"} <= {word for _, word in run.verdicts}

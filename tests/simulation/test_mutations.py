@@ -89,6 +89,7 @@ SEEDS_OF_JAVA = (*range(300), *range(5000, 5025))
 """Within which ones a missing protection of Java's must be noticed."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     [
@@ -105,6 +106,7 @@ def test_a_missing_protection_is_found(name: str):
     assert found is not None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     [

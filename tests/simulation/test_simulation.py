@@ -10,10 +10,10 @@ from tests.simulation.settings import Core, Switch
 from tests.simulation.shrink import shrink
 from tests.simulation.story import story
 
-SEEDS = 200
-SEEDS_OF_JAVA = 20
+SEEDS = 100
+SEEDS_OF_JAVA = 10
 _BLOCK = 20
-_BLOCK_OF_JAVA = 10
+_BLOCK_OF_JAVA = 5
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, _BLOCK))
@@ -52,6 +52,7 @@ def test_threads_share_swaps(core: Core):
     assert any(run(plan(seed, together, core)).grouped for seed in range(20))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("core", Core)
 @pytest.mark.parametrize("seed", [3, 11, 42, 77])
 def test_a_seed_replays_exactly(seed: int, core: Core):

@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 KINDS = ("passed", "failed", "skipped")
 # dbt-spark has a folder `tests` of its own, which hides ours.
-OPTIONS = (f"--confcutdir={HERE}", "-p", "tests.slowest")
+OPTIONS = (f"--confcutdir={HERE}", "-p", "tests.slowest", "-p", "tests.sampled")
 SUITES = ("our tests, and dbt-tests-adapter's", "dbt-spark's functional tests")
 
 

@@ -60,6 +60,7 @@ class TestBatches:
     def _built(self, project: Any) -> None:  # noqa: ARG002
         run_dbt(["run", *_span(self.DAYS)])
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("model", ["by_day", "unpartitioned", "compiled"])
     def test_two_are_at_work_at_once(
         self, project: Any, monkeypatch: pytest.MonkeyPatch, model: str
@@ -264,6 +265,7 @@ class TestKeysInLiterals:
     def models(self) -> dict[str, str]:
         return {"keyed.sql": KEYS}
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("ids", ["0", "1", "0, 1, 2", "1, 3", "3", "-1"])
     def test_rows_of_some_keys(self, project: Any, ids: str) -> None:
         run_dbt(["run", "--full-refresh"])

@@ -19,11 +19,11 @@ import org.junit.jupiter.api.io.TempDir;
  * A process dies at any of its writes: while staging, around the swap, between two applies, during
  * tidy. Nothing is lost, nothing doubled, no table torn.
  *
- * <p>{@code -Dtxns.crash.all=true} dies at every call; otherwise at a random one in twelve, whose
+ * <p>{@code -Dtxns.crash.all=true} dies at every call; otherwise at a random one in thirty, whose
  * seed is printed. {@code make test-slow} dies at every call.
  */
 class CrashTest {
-  private static final int ONE_IN = 12;
+  private static final int ONE_IN = 30;
 
   @TempDir Path folder;
 

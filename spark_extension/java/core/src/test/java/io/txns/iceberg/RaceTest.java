@@ -147,7 +147,7 @@ class RaceTest {
     long seed = System.nanoTime();
     System.out.println("seed=" + seed);
     int writers = 6;
-    int rounds = 8;
+    int rounds = 4;
     ExecutorService pool = Executors.newFixedThreadPool(writers);
     List<Future<List<Long>>> done = new ArrayList<>();
     for (int writer = 0; writer < writers; writer++) {

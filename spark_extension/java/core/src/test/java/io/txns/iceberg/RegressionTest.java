@@ -386,7 +386,7 @@ class RegressionTest {
     // Iceberg runs an append again that met another one; a tenth of a second each time, by default.
     auto("shop.a").updateProperties().set("commit.retry.min-wait-ms", "1").commit();
     List<String> lost = new ArrayList<>();
-    for (int round = 0; round < 25; round++) {
+    for (int round = 0; round < 10; round++) {
       Transaction txn = handle.begin(BeginOptions.defaults());
       int threads = 4;
       CyclicBarrier barrier = new CyclicBarrier(threads);

@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.QueryExecutionListener;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import scala.runtime.BoxedUnit;
@@ -91,6 +92,7 @@ class ListenersTest extends SparkTestBase {
     return lineage.events.stream().map(event -> event.replace("_plain", "")).distinct().toList();
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @ValueSource(
       strings = {

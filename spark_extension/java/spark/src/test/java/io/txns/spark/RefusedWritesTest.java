@@ -21,6 +21,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.streaming.Trigger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -137,6 +138,7 @@ class RefusedWritesTest extends SparkTestBase {
     assertThat(everything(of)).isEqualTo(before);
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("doors")
   void inAReadOnlyTransaction(String name, BiFunction<SparkSession, String, Action> write)
@@ -146,6 +148,7 @@ class RefusedWritesTest extends SparkTestBase {
     refused("25006", table, write.apply(spark, table));
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("doors")
   void inATransactionOfAnotherCatalog(String name, BiFunction<SparkSession, String, Action> write)

@@ -34,6 +34,7 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -183,6 +184,7 @@ class ByFileTest {
   }
 
   /** Both commit, and the table is as one after the other leaves it. */
+  @Tag("sampled")
   @ParameterizedTest
   @MethodSource("writesAtLevels")
   void twoDaysDoNotClash(Write write, Isolation level) {
@@ -201,6 +203,7 @@ class ByFileTest {
   }
 
   /** The error names the filter or the file, and who came first. */
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource(Write.class)
   void theSameDayClashes(Write write) {
@@ -227,6 +230,7 @@ class ByFileTest {
   }
 
   /** `txns.conflicts=table`, for who reads in ways that nobody sees. */
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource(value = Write.class, names = "SEVERAL", mode = EnumSource.Mode.EXCLUDE)
   void byTableTwoDaysClash(Write write) {
@@ -329,6 +333,7 @@ class ByFileTest {
     return Arguments.of(name, read);
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("wider")
   void whoeverReadsMoreHasReadMore(String name, Consumer<Table> read) {

@@ -31,6 +31,7 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.transforms.Transform;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -150,6 +151,7 @@ class ReplacedPartitionsTest {
         .toList();
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("transforms")
   void otherPartitionsAreOthers(
@@ -169,6 +171,7 @@ class ReplacedPartitionsTest {
     assertThat(partitions()).hasSize(3).containsAll(before);
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("transforms")
   void theSamePartitionIsMet(

@@ -30,6 +30,7 @@ import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -110,6 +111,7 @@ class WhatClashesTest {
   }
 
   /** Two transactions at SNAPSHOT that MERGE the same new key: one of them commits. */
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource(Conditional.class)
   void conditionalWritesThatOnlyAddRowsClash(Conditional write) {

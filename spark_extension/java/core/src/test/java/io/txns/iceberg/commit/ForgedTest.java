@@ -32,6 +32,7 @@ import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -127,6 +128,7 @@ class ForgedTest extends TwoTables {
             EntryKind.REPAIR, new MetadataUpdate.RemoveSnapshots(Set.of(1L)), "RemoveSnapshots"));
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @MethodSource("forbidden")
   void noRecordHasAnUpdateThatTheProtocolDoesNotWrite(

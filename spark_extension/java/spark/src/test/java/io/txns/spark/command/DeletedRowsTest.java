@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.spark.SparkTestBase;
 import org.apache.spark.sql.Row;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -31,6 +32,7 @@ class DeletedRowsTest extends SparkTestBase {
     assertThat(affected(spark, "UPDATE " + table + " SET id = 100 + id WHERE id < 2")).isEqualTo(2);
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @CsvSource({"2, copy-on-write", "2, merge-on-read", "3, copy-on-write", "3, merge-on-read"})
   void areThoseThatWereThere(int format, String deleteMode) {

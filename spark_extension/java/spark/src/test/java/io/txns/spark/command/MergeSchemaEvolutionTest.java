@@ -10,6 +10,7 @@ import java.util.stream.Stream;
 import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.functions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -62,6 +63,7 @@ class MergeSchemaEvolutionTest extends SparkTestBase {
     assertThat(rows(spark, all(table))).isEqualTo(MERGED);
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @MethodSource("modes")
   void outsideATransaction(String mode, String isolation) {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.AccumulatorContext;
 import org.apache.spark.util.AccumulatorV2;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -38,6 +39,7 @@ class RowCountsTest extends SparkTestBase {
         + " WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 0)";
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @CsvSource({"2, copy-on-write", "2, merge-on-read", "3, copy-on-write", "3, merge-on-read"})
   void ofUpdates(int format, String mode) {
@@ -68,6 +70,7 @@ class RowCountsTest extends SparkTestBase {
     assertThat(rows(spark, kept)).containsExactly("true|false|7|6", "true|true|13|19");
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @CsvSource({"2, copy-on-write", "2, merge-on-read", "3, copy-on-write", "3, merge-on-read"})
   void ofMerges(int format, String mode) {

@@ -7,6 +7,7 @@ import io.txns.spark.SparkTestBase;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -65,6 +66,7 @@ class ByFileTest extends SparkTestBase {
   }
 
   /** Another day's rows are another's, and one that reads the same day's loses. */
+  @Tag("sampled")
   @ParameterizedTest(name = "{0} {1}")
   @MethodSource("writes")
   void daysAreApart(String write, String mode) {
@@ -138,6 +140,7 @@ class ByFileTest extends SparkTestBase {
     other.sql("INSERT INTO " + table + " VALUES (30, 3, 0)");
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("whole")
   void whatReadsTheWholeTableMeetsAll(String read) {
@@ -157,6 +160,7 @@ class ByFileTest extends SparkTestBase {
         "INSERT INTO %t SELECT * FROM %t WHERE false");
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("none")
   void whatTakesNoRowMeetsNothing(String read) {

@@ -9,6 +9,7 @@ import java.util.stream.Stream;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.functions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -78,6 +79,7 @@ class ConditionalWritesTest extends SparkTestBase {
     session.sql("CREATE TABLE " + table + "_b (id BIGINT, v BIGINT) USING iceberg");
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("conditional")
   void areValidatedAtSnapshot(String name, BiConsumer<SparkSession, String> write) {

@@ -95,6 +95,7 @@ class ReadSetTest extends SparkTestBase {
   }
 
   /** dbt asks for the columns of each table that it appends to. */
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("looks")
   void aLookAndAnAppendDoNotClashAtSnapshot(String name, BiConsumer<SparkSession, String> look) {
@@ -128,6 +129,7 @@ class ReadSetTest extends SparkTestBase {
   }
 
   /** However rows are read, the transaction's append to their table is lost to another one. */
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("readsOfRows")
   void aReadOfRowsAndAnAppendClashAtSnapshot(String name, BiConsumer<SparkSession, String> read) {
@@ -231,6 +233,7 @@ class ReadSetTest extends SparkTestBase {
   }
 
   /** From SERIALIZABLE on what shows metadata clashes with its changes, and by table with all. */
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("looks")
   void aLookAtTheMetadataIsValidated(String name, BiConsumer<SparkSession, String> look) {
@@ -279,6 +282,7 @@ class ReadSetTest extends SparkTestBase {
         sql("INSERT INTO %t_target SELECT * FROM %t VERSION AS OF %id"));
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("readsOfThePast")
   void isNotValidated(String name, BiConsumer<SparkSession, String> read) {

@@ -19,6 +19,7 @@ import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -115,6 +116,7 @@ class StrictWritesTest extends SparkTestBase {
                     .merge()));
   }
 
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("writes")
   void ofRowsThatHaveChangedMeanwhile(String name, Write write) throws Exception {
@@ -160,6 +162,7 @@ class StrictWritesTest extends SparkTestBase {
   }
 
   /** What a stranger has appended before a statement is there when it begins. */
+  @Tag("sampled")
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',
@@ -220,6 +223,7 @@ class StrictWritesTest extends SparkTestBase {
   }
 
   /** Of a frame that was analysed before the stranger came. */
+  @Tag("sampled")
   @ParameterizedTest(name = "{0}")
   @MethodSource("replacements")
   void ofATableThatAnOldFrameOfItReplaces(String name, Replacement replacement) throws Exception {

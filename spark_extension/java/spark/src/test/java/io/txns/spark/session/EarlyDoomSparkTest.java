@@ -21,6 +21,7 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.Trigger;
 import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -78,6 +79,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
     session.sql("UPDATE " + table + " SET v = " + value + " WHERE day = " + day);
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @ValueSource(
       strings = {

@@ -8,6 +8,7 @@ import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -63,6 +64,7 @@ class SessionOptionsTest extends SparkTestBase {
   }
 
   /** Spark reads the table first, and writes what it has kept without loading it for the write. */
+  @Tag("sampled")
   @ParameterizedTest
   @ValueSource(
       strings = {
