@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.QueryExecutionListener;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import scala.runtime.BoxedUnit;
@@ -74,16 +75,24 @@ class ListenersTest extends SparkTestBase {
   }
 
   private static List<String> events(SparkSession session, String... statements) throws Exception {
+    return events(
+        session,
+        () -> {
+          for (String statement : statements) {
+            var frame = session.sql(statement); // a command has run by now
+            if (statement.startsWith("SELECT")) {
+              frame.collectAsList();
+            }
+          }
+        });
+  }
+
+  private static List<String> events(SparkSession session, Action action) throws Exception {
     session.sparkContext().listenerBus().waitUntilEmpty(); // events of what was before
     Lineage lineage = new Lineage();
     session.listenerManager().register(lineage);
     try {
-      for (String statement : statements) {
-        var frame = session.sql(statement); // a command has run by now
-        if (statement.startsWith("SELECT")) {
-          frame.collectAsList();
-        }
-      }
+      action.run();
       session.sparkContext().listenerBus().waitUntilEmpty();
     } finally {
       session.listenerManager().unregister(lineage);
@@ -112,5 +121,13 @@ class ListenersTest extends SparkTestBase {
     assertThat(expected).isNotEmpty();
     assertThat(events(other, "BEGIN", ours, "ROLLBACK")).containsAll(expected);
     assertThat(events(spark, ours)).isEqualTo(expected);
+  }
+
+  /** What succeeds is no query of Spark's, and what fails is one that it could not analyze. */
+  @Test
+  void transactionStatementsAreSeenWhereTheyFail() throws Exception {
+    assertThat(events(spark, "BEGIN", "SAVEPOINT s", "COMMIT")).isEmpty();
+    assertThat(events(spark, () -> fails("25P01", spark, "COMMIT")))
+        .containsExactly("analyze failed");
   }
 }
