@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.QueryExecutionListener;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import scala.runtime.BoxedUnit;
@@ -75,16 +76,24 @@ class ListenersTest extends SparkTestBase {
   }
 
   private static List<String> events(SparkSession session, String... statements) throws Exception {
+    return events(
+        session,
+        () -> {
+          for (String statement : statements) {
+            var frame = session.sql(statement); // a command has run by now
+            if (statement.startsWith("SELECT")) {
+              frame.collectAsList();
+            }
+          }
+        });
+  }
+
+  private static List<String> events(SparkSession session, Action action) throws Exception {
     session.sparkContext().listenerBus().waitUntilEmpty(); // events of what was before
     Lineage lineage = new Lineage();
     session.listenerManager().register(lineage);
     try {
-      for (String statement : statements) {
-        var frame = session.sql(statement); // a command has run by now
-        if (statement.startsWith("SELECT")) {
-          frame.collectAsList();
-        }
-      }
+      action.run();
       session.sparkContext().listenerBus().waitUntilEmpty();
     } finally {
       session.listenerManager().unregister(lineage);
@@ -114,5 +123,13 @@ class ListenersTest extends SparkTestBase {
     assertThat(expected).isNotEmpty();
     assertThat(events(other, "BEGIN", ours, "ROLLBACK")).containsAll(expected);
     assertThat(events(spark, ours)).isEqualTo(expected);
+  }
+
+  /** What succeeds is no query of Spark's, and what fails is one that it could not analyze. */
+  @Test
+  void transactionStatementsAreSeenWhereTheyFail() throws Exception {
+    assertThat(events(spark, "BEGIN", "SAVEPOINT s", "COMMIT")).isEmpty();
+    assertThat(events(spark, () -> fails("25P01", spark, "COMMIT")))
+        .containsExactly("analyze failed");
   }
 }

@@ -9,6 +9,8 @@ import org.apache.iceberg.io.OutputFile;
 
 /** Iceberg's files over Hadoop, of which local ones are written without that. */
 final class LocalHadoopFileIO extends HadoopFileIO {
+  private static final long serialVersionUID = 1L;
+
   /** Hadoop's own, and Hive's, which Spark's distributions have in its place. */
   private static final Set<String> LOCAL =
       Set.of(
@@ -29,10 +31,23 @@ final class LocalHadoopFileIO extends HadoopFileIO {
   @Override
   public OutputFile newOutputFile(String location) {
     OutputFile file = super.newOutputFile(location);
-    if (LocalOutputFile.IS_SUPPORTED && file instanceof HadoopOutputFile hadoop) {
-      String system = hadoop.getFileSystem().getClass().getName();
-      return LOCAL.contains(system) ? new LocalOutputFile(hadoop) : file;
-    }
-    return file;
+    return file instanceof HadoopOutputFile hadoop && isLocal(hadoop)
+        ? new LocalOutputFile(hadoop)
+        : file;
+  }
+
+  private static boolean isLocal(HadoopOutputFile file) {
+    return LocalOutputFile.IS_SUPPORTED
+        && LOCAL.contains(file.getFileSystem().getClass().getName());
+  }
+
+  /**
+   * What tasks get is Iceberg's own: they run where this class may not be known. Iceberg makes
+   * metadata tables, which they read, of a table's operations, and these have its files from here.
+   */
+  private Object writeReplace() {
+    FileIO plain = new HadoopFileIO(conf());
+    plain.initialize(properties());
+    return plain;
   }
 }

@@ -1,13 +1,19 @@
 package io.txns.iceberg.meta;
 
+import java.io.BufferedOutputStream;
+import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystems;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.function.Supplier;
+import java.util.Set;
 import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.iceberg.Files;
-import org.apache.iceberg.exceptions.NotFoundException;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.RuntimeIOException;
 import org.apache.iceberg.hadoop.HadoopOutputFile;
 import org.apache.iceberg.io.InputFile;
@@ -25,41 +31,82 @@ final class LocalOutputFile implements OutputFile {
 
   LocalOutputFile(HadoopOutputFile file) {
     this.file = file;
-    this.path = Path.of(file.getPath().toUri().getPath());
+    this.path = path(file);
+  }
+
+  /** A name without a folder lies where the process works. */
+  private static Path path(HadoopOutputFile file) {
+    org.apache.hadoop.fs.Path named = file.getPath();
+    org.apache.hadoop.fs.Path absolute =
+        named.isAbsolute()
+            ? named
+            : new org.apache.hadoop.fs.Path(file.getFileSystem().getWorkingDirectory(), named);
+    return Path.of(absolute.toUri().getPath());
   }
 
   @Override
   public PositionOutputStream create() {
-    return opened(Files.localOutput(path.toFile())::create);
-  }
-
-  @Override
-  public PositionOutputStream createOrOverwrite() {
-    return opened(Files.localOutput(path.toFile())::createOrOverwrite);
-  }
-
-  private PositionOutputStream opened(Supplier<PositionOutputStream> open) {
     try {
-      java.nio.file.Files.createDirectories(path.getParent());
-      PositionOutputStream stream = open.get();
-      java.nio.file.Files.setPosixFilePermissions(
-          path, PosixFilePermissions.fromString(permission().toString()));
-      // Those of a file that stood there before would not fit.
-      java.nio.file.Files.deleteIfExists(path.resolveSibling("." + path.getFileName() + ".crc"));
-      return stream;
+      createFolder();
+      reserve();
+      return opened();
+    } catch (FileAlreadyExistsException e) {
+      throw new AlreadyExistsException(e, "Path already exists: %s", location());
     } catch (IOException e) {
       throw failed(e);
-    } catch (NotFoundException e) { // so it calls whatever it cannot open
-      throw failed((IOException) e.getCause());
     }
   }
 
-  private FsPermission permission() {
-    return FsPermission.getFileDefault().applyUMask(FsPermission.getUMask(file.getConf()));
+  private void reserve() throws IOException {
+    try {
+      Files.createFile(path);
+    } catch (AccessDeniedException e) {
+      // Opening it is denied, too, in the words that Hadoop has for it.
+    }
+  }
+
+  /** What stands there is overwritten in its place, as by Hadoop: it may be a link. */
+  @Override
+  public PositionOutputStream createOrOverwrite() {
+    try {
+      createFolder();
+      return opened();
+    } catch (IOException e) {
+      throw failed(e);
+    }
+  }
+
+  /** Most often it is there, perhaps as a link to one. */
+  private void createFolder() throws IOException {
+    Path folder = path.getParent();
+    if (!Files.isDirectory(folder)) {
+      Files.createDirectories(folder);
+    }
+  }
+
+  private PositionOutputStream opened() throws IOException {
+    Set<PosixFilePermission> permissions = permissions(); // a wrong mask is told before all else
+    // Those of a file that stood there before would not fit.
+    Files.deleteIfExists(path.resolveSibling("." + path.getFileName() + ".crc"));
+    // Not a channel: who cancels a statement would close it in the middle of a commit.
+    OutputStream out = new FileOutputStream(path.toFile());
+    try {
+      Files.setPosixFilePermissions(path, permissions);
+    } catch (IOException | RuntimeException e) {
+      out.close();
+      throw e;
+    }
+    return new Counted(new BufferedOutputStream(out));
+  }
+
+  private Set<PosixFilePermission> permissions() {
+    FsPermission permission =
+        FsPermission.getFileDefault().applyUMask(FsPermission.getUMask(file.getConf()));
+    return PosixFilePermissions.fromString(permission.toString());
   }
 
   private RuntimeIOException failed(IOException e) {
-    return new RuntimeIOException(e, "Failed to create file: %s", file.location());
+    return new RuntimeIOException(e, "Failed to create file: %s", location());
   }
 
   @Override
@@ -70,5 +117,47 @@ final class LocalOutputFile implements OutputFile {
   @Override
   public InputFile toInputFile() {
     return file.toInputFile();
+  }
+
+  @Override
+  public String toString() {
+    return location();
+  }
+
+  /** Knows how many bytes it was given. */
+  private static final class Counted extends PositionOutputStream {
+    private final OutputStream out;
+    private long position;
+
+    private Counted(OutputStream out) {
+      this.out = out;
+    }
+
+    @Override
+    public long getPos() {
+      return position;
+    }
+
+    @Override
+    public void write(int one) throws IOException {
+      out.write(one);
+      position++;
+    }
+
+    @Override
+    public void write(byte[] bytes, int offset, int length) throws IOException {
+      out.write(bytes, offset, length);
+      position += length;
+    }
+
+    @Override
+    public void flush() throws IOException {
+      out.flush();
+    }
+
+    @Override
+    public void close() throws IOException {
+      out.close();
+    }
   }
 }

@@ -3,6 +3,7 @@ package io.txns.iceberg.meta;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -86,7 +87,8 @@ public final class LocalPermissions {
   private static boolean isLocal(String location, IOException cause) {
     String told = String.valueOf(cause.getMessage());
     boolean opened = cause instanceof FileNotFoundException && told.matches("(?s)/.* \\(.*\\)");
-    return location.startsWith("file:") || opened || told.contains("cwd=file:/");
+    boolean created = cause instanceof FileSystemException; // by Java itself, as its folder is
+    return location.startsWith("file:") || opened || created || told.contains("cwd=file:/");
   }
 
   private static boolean isInReadOnlyFolder(Path path) {

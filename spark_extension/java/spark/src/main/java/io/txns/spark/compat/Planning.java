@@ -1,8 +1,10 @@
 package io.txns.spark.compat;
 
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper$;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 
@@ -36,6 +38,20 @@ public record Planning(Object query, boolean isAnalysed) {
             || has(running.tracker(), QueryPlanningTracker.OPTIMIZATION())
         ? Optional.empty()
         : Optional.of(new Planning(running.tracker(), true));
+  }
+
+  /** Whether what this thread analyzes belongs to a query, which is to run. */
+  public static boolean isOfQuery() {
+    return QueryPlanningTracker.get().isDefined();
+  }
+
+  /**
+   * Runs a statement while Spark analyzes it. Queries inside are planned by themselves: what is
+   * loaded is not loaded for the analysis around it, nor are they held for a part of that.
+   */
+  public static <T> T apart(Supplier<T> body) {
+    return AnalysisHelper$.MODULE$.allowInvokingTransformsInAnalyzer(
+        () -> QueryPlanningTracker.withTracker(null, body::get));
   }
 
   private static boolean has(QueryPlanningTracker tracker, String phase) {

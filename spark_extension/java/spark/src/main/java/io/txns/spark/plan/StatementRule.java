@@ -1,6 +1,9 @@
 package io.txns.spark.plan;
 
 import io.txns.spark.compat.LeafCommand;
+import io.txns.spark.compat.Planning;
+import io.txns.spark.session.SessionWrites;
+import io.txns.spark.session.TxnSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
@@ -19,8 +22,14 @@ public final class StatementRule extends Rule<LogicalPlan> {
     this.session = session;
   }
 
+  /** Who has a text analyzed alone, as gateways and linters do, does not mean it to run. */
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    return plan instanceof LeafCommand command ? command.runInAnalysis(session) : plan;
+    return plan instanceof LeafCommand command && Planning.isOfQuery() ? run(command) : plan;
+  }
+
+  private LogicalPlan run(LeafCommand command) {
+    return new SessionWrites(TxnSession.of(session))
+        .runStatement(() -> Planning.apart(() -> command.runInAnalysis(session)));
   }
 }

@@ -4,7 +4,9 @@ import io.txns.iceberg.catalog.Transaction;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 
 /**
  * The writes that run in one session: statements, CALLs, and what a DataFrame writes. They belong
@@ -15,6 +17,9 @@ final class RunningWrites {
   private final Map<Thread, Write> running = new ConcurrentHashMap<>();
   private final ReentrantLock turn = new ReentrantLock();
 
+  /** How many statements of ours run: Spark knows no query of them while it analyzes them. */
+  private final AtomicInteger statements = new AtomicInteger();
+
   /**
    * A write that runs: as a transaction of its own, or in the session's open one.
    *
@@ -24,9 +29,9 @@ final class RunningWrites {
    */
   record Write(TransactionCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
-  /** Whether any thread runs one. */
+  /** Whether any thread runs one, or another statement of ours. */
   boolean isAny() {
-    return !running.isEmpty();
+    return !running.isEmpty() || statements.get() > 0;
   }
 
   /** The one that this thread runs, or null. */
@@ -47,6 +52,16 @@ final class RunningWrites {
       return body.call();
     } finally {
       running.remove(Thread.currentThread());
+    }
+  }
+
+  /** Runs a statement of ours, which is a write, or holds some, or none. */
+  <T> T runStatement(Supplier<T> body) {
+    statements.incrementAndGet();
+    try {
+      return body.get();
+    } finally {
+      statements.decrementAndGet();
     }
   }
 

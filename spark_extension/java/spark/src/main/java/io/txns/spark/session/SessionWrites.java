@@ -40,6 +40,15 @@ public record SessionWrites(TxnSession state) {
         : runAlone(catalog, catalog.handle().beginStatement(), body);
   }
 
+  /** Runs a statement of ours: however long it takes, its transaction is not idle meanwhile. */
+  public <T> T runStatement(Supplier<T> body) {
+    try {
+      return state.writes().runStatement(body);
+    } finally {
+      state.touch();
+    }
+  }
+
   /** Whether a write that begins now is no part of a transaction, or of another write. */
   public boolean areAlone() {
     return !state.isExplicit() && !state.isSkipping() && !state.isInWrite();
