@@ -67,6 +67,14 @@ def test_what_a_transaction_writes_itself_is_written_without_hadoop(
         found = session.sql("SELECT id, v FROM own.db.b ORDER BY id").collect()
         assert [(1, "a"), (2, "z"), (3, "c")] == [tuple(row) for row in found]
         assert 10 == session.table("own.db.a").count()
+    # Iceberg gives tasks the files of a table's operations there.
+    ours.sql("CREATE TABLE own.db.c USING iceberg AS SELECT * FROM own.db.a")
+    assert 10 == ours.table("own.db.c").count()
+    assert 0 < ours.table("own.db.c.files").count()
+    data = [*(folder / "db" / "c").rglob("*.parquet")]
+    assert data
+    assert all(_has_checksums(path) for path in data)
+
     with closing(sqlite3.connect(folder / "catalog.db")) as database:
         named = database.execute("SELECT metadata_location FROM iceberg_tables").fetchall()
     files = [Path(location.removeprefix("file:")) for (location,) in named]
