@@ -37,8 +37,10 @@ DAYS = 20
 SWAP_TABLES = (1, 5, 20)
 REGISTERED = 1000
 PAST = 10_000
-STATEMENT_TARGET = 1.10
-SELECT_TARGET = 1.05
+STATEMENT_TARGET = 1.03
+INSERT_TARGET = 1.10
+"""Of the one that is over soonest: a row by itself."""
+SELECT_TARGET = 1.02
 COMMIT_SHARE_TARGET = 0.10
 SWAP_TARGET = 1.5
 GROWTH_TARGET = 1.1
@@ -177,7 +179,10 @@ def _statement_metrics(label: str, ours: Times, plain: Times) -> list[Metric]:
         )
 
     return [
-        *(compared(name, [name], None) for name in names),
+        *(
+            compared(name, [name], INSERT_TARGET if name == "INSERT VALUES" else None)
+            for name in names
+        ),
         compared("all statements", names, STATEMENT_TARGET),
         compared("BEGIN, statements, COMMIT with apply", whole, None),
         compared("SELECT", ["SELECT"], SELECT_TARGET),
