@@ -64,7 +64,7 @@ class StatementError(DbtDatabaseError):
 
     sibling = False
 
-    def __init__(self, cause: dbapi.Error, sql: str = "", comment: str = "") -> None:
+    def __init__(self, cause: dbapi.Error, sql: str = "", scope: Scope | None = None) -> None:
         message = str(cause)
         if cause.sqlstate and cause.sqlstate not in message:
             message += f" SQLSTATE: {cause.sqlstate}"
@@ -73,7 +73,8 @@ class StatementError(DbtDatabaseError):
         if cause.sqlstate == _SYNTAX_ERROR and _GRANT.match(sql):
             message += _GRANT_CURE
         if isinstance(cause, dbapi.TransactionConflict):
-            message += explanation(cause, comment)
+            comment = scope.comment if scope is not None else ""
+            message += explanation(cause, comment, scope.builds if scope is not None else "")
             self.sibling = is_sibling(cause, comment)
         super().__init__(message)
         self.cause = cause
@@ -109,11 +110,6 @@ class TxnsConnectionManager(SparkConnectionManager):
     def scope(self) -> Scope | None:
         """The scope of the node that this thread builds; None between nodes."""
         return self._scopes.get(self.get_thread_identifier())
-
-    @property
-    def _comment(self) -> str:
-        """The comment of this thread's transaction; empty between nodes."""
-        return self.scope.comment if self.scope is not None else ""
 
     def enter_scope(self, config: Mapping[str, Any], name: str | None = None) -> Scope:
         """Begin a node's scope."""
@@ -177,7 +173,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         except dbapi.CommitStateUnknown as unknown:
             status = self._settled(connection, unknown)
         except dbapi.Error as error:
-            raise CommitError(error, comment=self._comment) from error
+            raise CommitError(error, scope=self.scope) from error
         logger.debug(f"COMMIT: at {status.commit_ts}")
         if scope is not None:
             scope.committed(status)
@@ -260,7 +256,7 @@ class TxnsConnectionManager(SparkConnectionManager):
             yield
         except dbapi.Error as error:
             logger.debug(f"failed: {sql}\n{error}")
-            raise StatementError(error, sql, self._comment) from error
+            raise StatementError(error, sql, self.scope) from error
         except DbtRuntimeError:
             raise
         except Exception as error:

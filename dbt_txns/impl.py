@@ -168,8 +168,9 @@ class TxnsAdapter(SparkAdapter):
         scope = self.connections.scope
         if scope is not None and scope.attempting:
             return body()
-        if scope is not None and relation.database:
-            scope.catalog = relation.database
+        if scope is not None:
+            scope.catalog = relation.database or scope.catalog
+            scope.builds = f"{relation.schema}.{relation.identifier}"
         if put_back(self, relation) and scope is not None:
             scope.stale = True
         with making_way(self, relation, kind):

@@ -23,6 +23,7 @@ _NAMED = (
     "let `incremental_predicates` name a column of `partition_by`, as in"
     " DBT_INTERNAL_DEST.day >= ..., and so the model's own queries of the table"
 )
+_ALTERED = "the table was altered or replaced meanwhile: let what does so run alone"
 _WHOLE = "(filter true"
 # The first whose words are in the error: what Spark says of what met what.
 _CURES = (
@@ -30,9 +31,14 @@ _CURES = (
         "a table that it creates was created",
         "both build the table for the first time: let one of them do so",
     ),
-    ("metadata it read", "the table was altered or replaced meanwhile: let what does so run alone"),
+    ("metadata it read", _ALTERED),
+    ("has another schema", _ALTERED),
     (_WHOLE, f"it has read the whole table: {_NAMED}"),
     ("(filter ", f"both were in one file: {_BY_PARTITION}"),
+    (
+        "were compacted by others",
+        "a compaction has rewritten files that the model changes: let it run when no model does",
+    ),
     ("files that it replaced", f"both changed one file: {_BY_PARTITION}"),
     (
         "a table that it wrote over",
@@ -42,6 +48,11 @@ _CURES = (
 # Of another table than the model's own, which its configuration says nothing of.
 _ONLY_READ = "a table that it read was written"
 _LESS = "let the model's query of that table name a column that it is partitioned by"
+_WROTE = ("it wrote", "it replaced", "it append", "it read and append", "nothing to change")
+_BESIDE = (
+    "that is not the table that the model builds: let the hook that writes it append only, or name"
+    " what it changes in its WHERE by a column that the table is partitioned by"
+)
 _LOWER = "or `isolation: SNAPSHOT`, where what the model only reads may change meanwhile"
 _ALWAYS = (
     "or more `retries`; or `transaction: none`, where nobody minds to see half of it"
@@ -57,13 +68,14 @@ def is_sibling(conflict: dbapi.TransactionConflict, comment: str) -> bool:
     return bool(other) and other == comment
 
 
-def explanation(conflict: dbapi.TransactionConflict, comment: str) -> str:
+def explanation(conflict: dbapi.TransactionConflict, comment: str, builds: str) -> str:
     """
     Give the lines that follow an error: which node of which run came first, and what to change.
 
     Args:
         conflict: What Spark said.
         comment: That of the transaction that has lost.
+        builds: The table that its node builds, as an error names it; empty where it is not known.
 
     Returns:
         Each line after a line break; none of a node where it was none of dbt's that came first,
@@ -75,10 +87,17 @@ def explanation(conflict: dbapi.TransactionConflict, comment: str) -> str:
     sibling = is_sibling(conflict, comment)
     lines = [
         _winner(conflict.other_comment or "", sibling=sibling),
-        *_cures(message, sibling=sibling),
+        *([_BESIDE] if _is_beside(conflict, builds) else _cures(message, sibling=sibling)),
         _ALWAYS,
     ]
     return "".join(f"\n  {line}" for line in lines if line)
+
+
+def _is_beside(conflict: dbapi.TransactionConflict, builds: str) -> bool:
+    """Say whether it has lost over a table that it wrote, and that is not the model's own."""
+    table, message = (conflict.table or "").lower(), str(conflict)
+    wrote = any(words in message for words in _WROTE)
+    return wrote and bool(builds and table) and table != builds.lower()
 
 
 def _cures(message: str, *, sibling: bool) -> list[str]:

@@ -51,6 +51,7 @@ class Scope:
         isolation: Its level.
         retries: How often it is run again.
         comment: Goes into the log's archive.
+        builds: The table that it builds, as an error names it; empty before that is known.
         compiling: Whether dbt has not come to the materialization yet: what is read goes into
             the model's text.
         compiled_in: The transaction that these reads were in; None if there were none.
@@ -66,6 +67,7 @@ class Scope:
     isolation: str
     retries: int
     comment: str
+    builds: str = ""
     compiling: bool = False
     compiled_in: str | None = None
     stale: bool = False

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 from tests.guides import blocks, five_minutes
 
+SHOWN = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+spark.sql({!r})
+print(spark.table("lake.default.stock").first().amount)
+"""
+
 for page, programs in {
     "README.md": [block for block in blocks("README.md") if "pyiceberg" not in block],
     "docs/spark.md": five_minutes("docs/spark.md"),
     "docs/sqlalchemy.md": five_minutes("docs/sqlalchemy.md"),
-    "docs/retries.md": [block for block in blocks("docs/retries.md") if "@task" not in block],
+    "docs/retries.md": [
+        *map(SHOWN.format, blocks("docs/retries.md", "sql")),
+        *(block for block in blocks("docs/retries.md") if "@task" not in block),
+    ],
 }.items():
     for program in programs:
         print(f"-- {page}")

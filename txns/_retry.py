@@ -62,11 +62,12 @@ def run_transaction(
     Raises:
         Conflict: Of the last attempt.
         CommitStateUnknown: Ask with `begin(txn_id=...)`.
-        InvalidUsage: 42000, no attempt is allowed, or a call of the callback runs nothing yet, as
-            that of a coroutine or a generator does.
+        InvalidUsage: 42000, no attempt is allowed, what is given begins no transactions, or a call
+            of the callback runs nothing yet, as that of a coroutine or a generator does.
     """
     if max_attempts < 1:
         raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
+    _check_begins(handle)
     _check_runs(callback)
     for attempt in range(1, max_attempts + 1):
         txn = handle.begin(**options)
@@ -132,6 +133,17 @@ def transactional(
     return decorated
 
 
+def _check_begins(handle: object) -> None:
+    """Refuse a catalog, a transaction, and the object of a method that is decorated."""
+    if not (hasattr(handle, "begin") and hasattr(handle, "give_up")):
+        raise InvalidUsage(
+            "42000",
+            "the first argument is what begins transactions, a handle of txns.open: of a method"
+            " that is decorated it would be the object, so call run_transaction(handle,"
+            f" self.method) there; got=`{type(handle).__name__}`",
+        )
+
+
 def _check_runs(callback: Callable[..., object]) -> None:
     """Refuse what would run after the commit."""
     if (
@@ -144,8 +156,10 @@ def _check_runs(callback: Callable[..., object]) -> None:
 
 def _check_has_run(result: object) -> None:
     """Refuse what is to run after the commit, as a lambda gives it that calls a coroutine."""
-    if inspect.iscoroutine(result):
-        result.close()  # or Python warns that nobody has awaited it
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()  # or Python warns that nobody has awaited a coroutine
+        raise _runs_later(result)
+    if inspect.isasyncgen(result):
         raise _runs_later(result)
 
 

@@ -133,6 +133,9 @@ def test_what_would_run_after_the_commit(spark: SparkSession, two_tables: tuple[
     def hidden(session: SparkSession) -> object:
         return later(session)
 
+    def hidden_too(session: SparkSession) -> object:
+        return one_by_one(session)
+
     for lazy in (later, one_by_one):
         with pytest.raises(errors.ConfigurationError, match=lazy.__name__):
             txns_spark.run_transaction(spark, lazy)
@@ -140,8 +143,26 @@ def test_what_would_run_after_the_commit(spark: SparkSession, two_tables: tuple[
             txns_spark.transactional()(lazy)
     with pytest.raises(errors.ConfigurationError, match="later"):
         txns_spark.run_transaction(spark, hidden)
+    with pytest.raises(errors.ConfigurationError, match="one_by_one"):
+        txns_spark.run_transaction(spark, hidden_too)
     assert 2 == count(spark, a)
     assert "none" == state(spark)
+
+
+def test_a_method_is_a_callback(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """Decorated it gets its object in the session's place, and says so."""
+    a, _ = two_tables
+
+    class Shop:
+        def sell(self, session: SparkSession) -> None:
+            affected(session, f"DELETE FROM {a} WHERE id = 1")
+
+        decorated = txns_spark.transactional()(sell)  # type: ignore[arg-type, var-annotated]
+
+    with pytest.raises(errors.ConfigurationError, match=r"self\.method\) there; got=Shop"):
+        Shop().decorated(spark)
+    txns_spark.run_transaction(spark, Shop().sell)
+    assert 1 == count(spark, a)
 
 
 def test_a_rehearsal(spark: SparkSession, two_tables: tuple[str, str]) -> None:

@@ -50,12 +50,19 @@ def run_transaction(
         TransactionConflict: All attempts have lost; nothing is committed.
         CommitStateUnknown: Nobody knows, and it is not run again: `BEGIN ID` tells, where the
             transaction has an id of its own.
-        ConfigurationError: No attempt is allowed, `isolation` is no name of a level, or a call of
-            the callback runs nothing yet, as that of a coroutine or a generator does.
+        ConfigurationError: No attempt is allowed, `isolation` is no name of a level, `spark` is no
+            session, or a call of the callback runs nothing yet, as that of a coroutine or a
+            generator does.
         TransactionError: Another one, as what the callback raises: rolled back, not run again.
     """
     if max_attempts < 1:
         raise ConfigurationError(f"run_transaction needs at least one attempt: {max_attempts=}")
+    if not hasattr(spark, "sql"):
+        raise ConfigurationError(
+            "the first argument is a session of Spark: of a method that is decorated it would be "
+            "the object, so call run_transaction(spark, self.method) there; "
+            f"got={type(spark).__name__}"
+        )
     check_runs(callback)
     begin = _begin(isolation)
 
@@ -130,8 +137,10 @@ def check_has_run(result: object) -> None:
     Raises:
         ConfigurationError: Nothing has run yet.
     """
-    if inspect.iscoroutine(result):
-        result.close()  # or Python warns that nobody has awaited it
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()  # or Python warns that nobody has awaited a coroutine
+        raise _runs_later(result)
+    if inspect.isasyncgen(result):
         raise _runs_later(result)
 
 

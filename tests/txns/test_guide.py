@@ -51,12 +51,15 @@ def test_a_task_that_is_run_again_loads_once(tmp_path: Path) -> None:
     """The block for schedulers, with a catalog of pyiceberg's own configuration."""
     (block,) = [block for block in blocks("docs/retries.md") if "@task" in block]
     program = f"""
+import sys
+from types import ModuleType
+
 import pyarrow as pa
 import txns
 from pyiceberg.catalog import load_catalog
 
-def task(retries):
-    return lambda function: function
+sys.modules["airflow.sdk"] = sdk = ModuleType("airflow.sdk")  # it has hundreds of dependencies
+sdk.task = lambda retries: lambda function: function
 
 def sales_of_the_day():
     return pa.table({{"amount": [7]}})

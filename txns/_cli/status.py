@@ -190,7 +190,7 @@ def _say_reserved(found: Health) -> None:
         (each.txn_id, age_of(each.lasts_ms), each.number, ", ".join(found.names_of(each)))
         for each in found.head.state.reserved
     ]
-    say_table(["  txn_id", "at most", "number", "tables"], rows)
+    say_table(["  txn_id", "for at most", "times lost", "tables"], rows)
 
 
 def _names(tables: tuple[Identifier, ...], shown: int | None) -> str:

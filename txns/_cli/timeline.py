@@ -29,7 +29,13 @@ _LIMIT = 20
 
 
 @click.command(cls=TxnsCommand)
-@click.option("-n", "--limit", default=_LIMIT, help=f"The newest entries; {_LIMIT} if not given.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(0),
+    default=_LIMIT,
+    help=f"The newest entries; {_LIMIT} if not given.",
+)
 @click.option("--since", type=TS, help="All entries above this timestamp instead.")
 @click.option("--table", help="Only entries that name this table.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what commits from now on.")
@@ -56,9 +62,13 @@ def log(
     if since is not None:
         found: Iterable[Past] = history.oldest_first(parts, head, wanted)
     else:
-        found = history.newest(parts, head, wanted, max(0, limit))
+        found = history.newest(parts, head, wanted, limit)
+    shown = 0
     for each in found:
         _say_entry(_entry_json(each), as_json=as_json)
+        shown += 1
+    if not shown and table is not None and (limit or since is not None):
+        click.echo(f"no entry names {dotted_name(table_of(table))}: is it under care?", err=True)
     if not follow:
         return
     end_ms = None if for_ms is None else parts.clock.now_ms() + for_ms

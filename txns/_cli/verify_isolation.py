@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from txns._cli.options import Lake
     from txns._handle import Handle
+    from txns._verify.run import Verdict
 
 _SHOWN = 10
 _LEVELS = [level.name.replace("_", " ") for level in Isolation]
@@ -92,31 +93,56 @@ def verify_isolation(
     namespace, which goes when they end: each in a process of its own, those of Spark in one driver.
     What each saw is held against the log's order; exit code 1 where it saw what the level forbids,
     or where no transaction committed, or a session hung or died of itself.
-    The folder gets a page, the sessions' journals, and list-append.jsonl, which the checkers of
-    Elle's format read. --kill --disturb for hours is a soak.
+    The folder gets a page, the sessions' journals, and list-append.json and .jsonl, which the
+    checkers of Elle's format read. --kill --disturb for hours is a soak.
     """
     clients = _clients(client, sessions)
     handle = lake.handle
-    plan = _plan(handle, lake, seconds, level, conflicts, seed, out, clients)
-    say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     handle.parts.log.load_or_create()
-    handle.parts.catalog.create_namespace(_namespace(plan))
+    plan = _plan(handle, lake, seconds, level, conflicts, seed, out, clients)
+    _make_namespace(handle, plan)
+    say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     with _interruptible():
         try:
             run.make_tables(handle, plan.tables)
             ran = run.run(plan, kill=kill, disturb=disturb)
             verdict = run.judge(handle, plan, ran, judge_by or level)
+        except KeyboardInterrupt:
+            say(f"stopped before it was judged: what was done and seen stays in {plan.folder}")
+            raise
         finally:
             _clean(handle, plan)
-    run.write_elle(plan, verdict)
+    _say(verdict)  # first: there may be no room for the page
     page.write(plan, verdict)
+    run.write_elle(plan, verdict)
+    fine = not (verdict.anomalies or verdict.doubts)
+    return exit_codes.FINE if fine else exit_codes.VIOLATION
+
+
+def _say(verdict: Verdict) -> None:
     for each in verdict.anomalies[:_SHOWN]:
-        say(f"{each.name}  {each.txn_id}: {each.words}", style="red")
+        say(f"{page.title(each)}: {each.words}", style="red")
     for words in verdict.doubts:
         say(words, style="red")
     say(page.line(verdict))
-    fine = not (verdict.anomalies or verdict.doubts)
-    return exit_codes.FINE if fine else exit_codes.VIOLATION
+
+
+def _make_namespace(handle: Handle, plan: Plan) -> None:
+    """
+    Make a namespace of a run's own.
+
+    Raises:
+        UsageError: The catalog does not let it be made.
+    """
+    try:
+        handle.parts.catalog.create_namespace(_namespace(plan))
+    except Exception as error:
+        Path(plan.folder).rmdir()
+        raise click.UsageError(
+            f"its tables are in a namespace of their own, and {_namespace(plan)} cannot be made:"
+            f" give who runs it the right to make and drop one, or another --catalog"
+            f" ({exit_codes.flat(str(error))})"
+        ) from error
 
 
 @contextmanager
@@ -180,3 +206,6 @@ def _clean(handle: Handle, plan: Plan) -> None:
         handle.parts.catalog.drop_namespace(_namespace(plan))
     except Exception as error:  # noqa: BLE001 -- what was found is told all the same
         say(f"the tables of {_namespace(plan)} stay: {exit_codes.flat(str(error))}", style="yellow")
+    except KeyboardInterrupt:
+        say(f"the tables of {_namespace(plan)} may stay: they were going", style="yellow")
+        raise

@@ -56,17 +56,32 @@ class ConflictChecker:
             Conflict: Naming the table, the other transaction and the least `read_ts`.
         """
         least_ts = newer[-1].commit_ts if newer else 0
+        first: Conflict | None = None
         for entry in newer:
             for change in entry.changes:
                 reason = self._clash(entry, change)
-                if reason:
-                    raise Conflict(
-                        reason,
-                        table=change.table,
-                        txn_id=self.txn_id,
-                        winner=entry.winner,
-                        least_ts=least_ts,
-                    )
+                if not reason:
+                    continue
+                conflict = Conflict(
+                    reason,
+                    table=change.table,
+                    txn_id=self.txn_id,
+                    winner=entry.winner,
+                    least_ts=least_ts,
+                )
+                if not self._may_be_anothers(entry, change):
+                    raise conflict
+                first = first or conflict
+        if first is not None:
+            raise first
+
+    def _may_be_anothers(self, entry: Entry, change: Change) -> bool:
+        """Whether what was met is not known to be of an entry: who came first may stand later."""
+        return (
+            self.files is not None
+            and self._goes_by_files(entry, change)
+            and self.files.met_anybodys(entry, change)
+        )
 
     def _clash(self, entry: Entry, change: Change) -> str | None:
         """Say why a committed change clashes with the transaction; None when it does not."""
@@ -121,7 +136,7 @@ class ConflictChecker:
         return (
             self.files is not None
             and entry.kind in {Kind.COMMIT, Kind.ADOPT}
-            and (change.operation in _OF_FILES or entry.kind is Kind.ADOPT)
+            and (change.operation in OF_FILES or entry.kind is Kind.ADOPT)
             and (base is None or base.properties.get(CONFLICTS) != _BY_TABLE)
         )
 
@@ -162,7 +177,8 @@ class ConflictChecker:
 
 
 _BY_TABLE = "table"
-_OF_FILES = {Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE}
+OF_FILES = frozenset({Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE})
+"""What adds and removes files, and leaves a table's shape as it is."""
 
 
 def _is_same_rows(entry: Entry, change: Change) -> bool:

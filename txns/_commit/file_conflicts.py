@@ -99,6 +99,11 @@ class FileConflicts:
             known = self._met[change.uuid] = dict(self._meetings(change))
         return known.get(entry.txn_id) or known.get(ANYBODY)
 
+    def met_anybodys(self, entry: Entry, change: Change) -> bool:
+        """Whether `met` has found something of a table of which it is not known whose it is."""
+        known = self._met.get(change.uuid, {})
+        return ANYBODY in known and entry.txn_id not in known
+
     def _meetings(self, change: Change) -> Iterator[tuple[str | None, str]]:
         names = self.reads.known_as(change.table, change.uuid)
         filters = self.reads.filters_of(names)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._commit.adoption import StrangerMet
-from txns._commit.conflict import ConflictChecker
+from txns._commit.conflict import OF_FILES, ConflictChecker
 from txns._commit.file_conflicts import FileConflicts
 from txns._iceberg import places
 from txns._identifier import dotted_name
@@ -133,9 +133,9 @@ class Validation:
         newer = self.newer(request, state, head)
         at = replace(head, state=state)
         moved: dict[Identifier, dict[str, Winner]] = {}
-        for entry in newer:
-            for change in entry.changes:
-                moved.setdefault(change.table, {})[entry.txn_id] = entry.winner
+        changes = [(entry, change) for entry in newer for change in entry.changes]
+        for entry, change in sorted(changes, key=lambda each: each[1].operation not in OF_FILES):
+            moved.setdefault(change.table, {})[entry.txn_id] = entry.winner
         standing = {entry.commit_ts for entry in state.entries}
         for table, staged in request.writes.items():
             if table in moved or not staged.stands_on_unapplied <= standing:
@@ -177,8 +177,8 @@ class Validation:
             request: What is to be committed.
             head: Which the swap is to replace.
             staged: What was staged.
-            winners: Who has written the table since, by their ids, in order; none where a record
-                was made void.
+            winners: Who has written the table since, by their ids, in order, who has altered it
+                last; none where a record was made void.
         """
         winner = [NOBODY, *winners.values()][-1]
         table, txn_id = staged.identifier, request.key.txn_id

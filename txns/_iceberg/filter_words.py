@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from pyiceberg.expressions import (
     AlwaysFalse,
@@ -29,11 +30,21 @@ from pyiceberg.expressions import (
     StartsWith,
     UnaryPredicate,
 )
+from pyiceberg.expressions.literals import (
+    DateLiteral,
+    StringLiteral,
+    TimeLiteral,
+    TimestampLiteral,
+    UUIDLiteral,
+)
+from pyiceberg.utils.datetime import to_human_day, to_human_time, to_human_timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.expressions.literals import Literal
 
 _WORDS: dict[type, str] = {
     EqualTo: "=",
@@ -51,6 +62,14 @@ _WORDS: dict[type, str] = {
     StartsWith: "starts with",
     NotStartsWith: "does not start with",
 }
+_HUMAN: dict[type, Callable[[Any], str]] = {
+    StringLiteral: repr,
+    DateLiteral: to_human_day,
+    TimeLiteral: to_human_time,
+    TimestampLiteral: to_human_timestamp,
+    UUIDLiteral: lambda value: str(UUID(bytes=bytes(value))),
+}
+"""What else has numbers, of days or of parts of a second, or bytes."""
 _SHOWN = 5
 """Of the values of a list."""
 
@@ -88,12 +107,13 @@ def _of_column(expression: BooleanExpression) -> str:
     if isinstance(expression, UnaryPredicate):
         return f"{term.name} {word}"
     if isinstance(expression, LiteralPredicate):
-        return f"{term.name} {word} {_shown(expression.literal.value)}"
+        return f"{term.name} {word} {_shown(expression.literal)}"
     assert isinstance(expression, SetPredicate)
-    values = sorted(_shown(each.value) for each in expression.literals)
+    values = sorted(map(_shown, expression.literals))
     more = ["..."] if len(values) > _SHOWN else []
     return f"{term.name} {word} ({', '.join([*values[:_SHOWN], *more])})"
 
 
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+def _shown(literal: Literal[Any]) -> str:
+    """Give a value as people write it."""
+    return _HUMAN.get(type(literal), str)(literal.value)

@@ -17,11 +17,11 @@ from pyiceberg.table.snapshots import Operation
 from txns._iceberg import file_changes, manifests
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
-from txns._iceberg.snapshots import main_of, own_words, summary_value
+from txns._iceberg.snapshots import REPLACE, main_of, operation_of, own_words, summary_value
 from txns._stage.restage import same_shape, whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark
-from txns.errors import Conflict
+from txns.errors import NOBODY, Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +53,8 @@ def restage_as_one(
         newer: The table as it is now.
         clock: For the new snapshot's id.
         txn_id: The transaction, for messages.
-        winner: The last one that wrote the table, for messages.
-        winners: All that have, by their ids.
+        winner: Whose it is where that cannot be told, for messages.
+        winners: All that have written the table, by their ids.
         least_ts: The least `read_ts` in ms at which it would not clash.
 
     Raises:
@@ -73,7 +73,7 @@ def restage_as_one(
             reason,
             table=staged.identifier,
             txn_id=txn_id,
-            winner=winners.get(other or "", winner),
+            winner=winner if other is None else winners.get(other, NOBODY),
             least_ts=least_ts,
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)
@@ -88,7 +88,11 @@ def restage_as_one(
 def _unfit(
     staged: StagedTable, own: FileChanges, newer: TableMetadata
 ) -> tuple[str, str | None] | None:
-    """Say why what was done cannot be done to a newer state, and because of which transaction."""
+    """
+    Say why what was done cannot be done to a newer state, and because of which transaction.
+
+    Of none where a stranger's snapshot is in the way, a compaction; None where nobody knows.
+    """
     if not same_shape(staged.base, newer):
         return "the table that it wrote has another schema or partitioning now", None
     if own.deletes or not own.files:
@@ -101,10 +105,12 @@ def _unfit(
             staged.io, newer, staged.base.current_snapshot_id
         ):
             if touched := _touched(own, changes(), newer):
-                return _words(touched), summary_value(snapshot, mark.SNAPSHOT_TXN_ID)
+                is_compaction = operation_of(snapshot) == REPLACE
+                done = "compacted" if is_compaction else "changed"
+                return _words(touched, done), summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
     except file_changes.HistoryGap:
         pass
-    return _words(_touched(own, theirs, newer)), None
+    return _words(_touched(own, theirs, newer), "changed"), None
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:
@@ -120,8 +126,8 @@ def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set
     }
 
 
-def _words(touched: set[str]) -> str:
-    return f"files that it replaced or removed were changed by others ({_some(touched)})"
+def _words(touched: set[str], done: str) -> str:
+    return f"files that it replaced or removed were {done} by others ({_some(touched)})"
 
 
 def _some(paths: set[str]) -> str:

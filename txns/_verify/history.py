@@ -162,24 +162,51 @@ def as_elle(deeds: Iterable[Deed]) -> Iterator[dict[str, Any]]:
     """
     Give what was done to lists as a history of Elle's list-append, operation by operation.
 
-    In the format of `elle-cli` and of `adya`: invoked, then ok, fail or info, in order of time.
+    Invoked, then ok, fail or info, in order of time; of what was in one ms the invocations first,
+    since nobody knows more. A process has one operation at a time, and none after one whose end
+    it was not told: who goes on is another process, as Jepsen has it.
     """
     words = {Outcome.COMMITTED: "ok", Outcome.REFUSED: "fail", Outcome.UNKNOWN: "info"}
-    events: list[tuple[int, str, Deed]] = []
-    for deed in deeds:
-        if any(step.table == LISTS for step in deed.steps):
-            events.append((deed.began_ms, "invoke", deed))
-            if deed.ended_ms is not None:
-                events.append((deed.ended_ms, words[deed.outcome], deed))
-    for index, (at, what, deed) in enumerate(sorted(events, key=lambda event: event[:2])):
+    of_lists = [deed for deed in deeds if any(step.table == LISTS for step in deed.steps)]
+    events = [(deed.began_ms, 0, "invoke", deed) for deed in of_lists]
+    events += [
+        (deed.ended_ms, 1, words[deed.outcome], deed)
+        for deed in of_lists
+        if deed.ended_ms is not None
+    ]
+    processes = _Processes(of_lists)
+    for index, (at, _, what, deed) in enumerate(sorted(events, key=lambda event: event[:2])):
         yield {
             "index": index,
             "type": what,
-            "process": deed.session,
+            "process": processes.of(deed, what),
             "time": at * _NS_PER_MS,
             "f": "txn",
             "value": list(_operations(deed, known=what == "ok")),
         }
+
+
+class _Processes:
+    """Numbers of processes: that of the session, or a new one where that is not free."""
+
+    def __init__(self, deeds: Iterable[Deed]) -> None:
+        self._next = max((deed.session for deed in deeds), default=0) + 1
+        self._taken: dict[int, str] = {}
+        self._of: dict[str, int] = {}
+
+    def of(self, deed: Deed, what: str) -> int:
+        """Give that of a transaction, of which an event is told."""
+        if what == "invoke":
+            number = deed.session
+            if number in self._taken:
+                number, self._next = self._next, self._next + 1
+            self._of[deed.txn_id] = number
+            self._taken[number] = deed.txn_id
+            return number
+        number = self._of[deed.txn_id]
+        if what != "info":
+            del self._taken[number]
+        return number
 
 
 def _operations(deed: Deed, *, known: bool) -> Iterator[list[Any]]:

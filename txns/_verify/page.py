@@ -6,6 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from txns._clock import SystemClock
+from txns._log.entry import THIS_ENGINE
+from txns._message import time_of
 from txns._verify.history import Outcome
 from txns._verify.plan import PYTHON, SPARK
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from txns._verify.plan import Plan
+    from txns._verify.replay import Anomaly
     from txns._verify.run import Verdict
 
 _SHOWN = 50
@@ -30,14 +34,21 @@ def line(verdict: Verdict) -> str:
     return f"{counts} kills={verdict.kills} anomalies={len(verdict.anomalies)}"
 
 
+def title(anomaly: Anomaly) -> str:
+    """Give the name of an anomaly, and the transaction that shows it, where it is one."""
+    return f"{anomaly.name}, `{anomaly.txn_id}`" if anomaly.txn_id else anomaly.name
+
+
 def write(plan: Plan, verdict: Verdict) -> Path:
     """Write the page of a run into its folder."""
-    anomalies = [f"- {each.name}, `{each.txn_id}`: {each.words}" for each in verdict.anomalies]
-    what = f"{len(plan.clients)} sessions at {plan.level}, conflicts by {plan.options['conflicts']}"
+    anomalies = [f"- {title(each)}: {each.words}" for each in verdict.anomalies]
+    more = [f"- and {len(anomalies) - _SHOWN} more"] if len(anomalies) > _SHOWN else []
     text = [
-        "# Isolation, verified",
+        "# Isolation, verified" if not (anomalies or verdict.doubts) else "# Isolation, in doubt",
         "",
-        f"{what}, seed {plan.seed}: {line(verdict)}.",
+        f"{_setting(plan, verdict)}: {line(verdict)}.",
+        "",
+        f"By {THIS_ENGINE}, until {time_of(SystemClock().now_ms())}.",
         "",
         _PROMISE,
         "",
@@ -46,6 +57,7 @@ def write(plan: Plan, verdict: Verdict) -> Path:
         "## Anomalies",
         "",
         *(anomalies[:_SHOWN] or ["None."]),
+        *more,
         *_counted("Beside the sessions", verdict.beside.deeds),
         *_listed("What makes it doubtful", verdict.doubts),
         *_counted("Errors that were no conflicts", verdict.failures),
@@ -53,6 +65,15 @@ def write(plan: Plan, verdict: Verdict) -> Path:
     path = Path(plan.folder, "page.md")
     path.write_text("\n".join(text) + "\n")
     return path
+
+
+def _setting(plan: Plan, verdict: Verdict) -> str:
+    """Say what was run, and what by."""
+    return (
+        f"On the catalog `{plan.catalog}` with the log `{plan.commit_table}`, {plan.seconds} s of"
+        f" {len(plan.clients)} sessions at {plan.level}, judged by {verdict.judged_by}, conflicts"
+        f" by {plan.options['conflicts']}, seed {plan.seed}"
+    )
 
 
 def _statements(plan: Plan, verdict: Verdict) -> Iterator[str]:

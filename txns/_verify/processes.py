@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty
 from random import Random  # noqa: TID251 -- of a seed that is told
@@ -135,7 +135,8 @@ class Processes:
         worker = self._workers[number]
         asked = (self._plan, self._timing, worker.what, self._lives[number])
         process = self._context.Process(target=worker.target, args=asked)
-        process.start()
+        with _out_of_reach_of_ctrl_c():
+            process.start()
         return process
 
     def _await(self) -> None:
@@ -169,6 +170,20 @@ class Processes:
                 self._running[number].join()
                 self._lives[number] += 1
                 self._running[number] = self._started(number)
+
+
+@contextmanager
+def _out_of_reach_of_ctrl_c() -> Iterator[None]:
+    """
+    Start processes that take no notice of it: who leads them kills them.
+
+    A terminal tells all of them at once, and each would say where it was. They inherit this.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _kill(process: BaseProcess) -> None:

@@ -41,6 +41,7 @@ class Verdict:
         deeds: Everything that was tried.
         anomalies: What the level forbids, and was seen.
         kills: How often a process was killed.
+        judged_by: The level whose promises were held against them.
         failures: Errors that were no conflicts, by their words.
         wrong: Which processes have not ended as they should, in words.
         beside: What went on beside the sessions.
@@ -49,6 +50,7 @@ class Verdict:
     deeds: list[Deed]
     anomalies: list[Anomaly]
     kills: int = 0
+    judged_by: str = ""
     failures: Counter[str] = field(default_factory=Counter)
     beside: Beside = field(default_factory=Beside)
     wrong: list[str] = field(default_factory=list)
@@ -103,6 +105,7 @@ def _drop_table(handle: Handle, name: str) -> None:
     table = parts_of(name)
     handle.parts.applier.apply(handle.parts.log.load(), table)
     if mark_of(handle.parts.catalog.load_table(table).metadata) is not None:
+        disturbances.adopt(handle, name)  # what a stranger that was stopped has left
         handle.forget(table)
     handle.parts.catalog.purge_table(table)
 
@@ -136,7 +139,7 @@ def judge(handle: Handle, plan: Plan, ran: Ran, level: str) -> Verdict:
     found[EVENTS], strangers = _parted(found[EVENTS])
     anomalies += Replay(initial(), deeds).anomalies(Isolation.parse(level), found)
     anomalies += [Anomaly("a stranger's rows", "", words) for words in beside.wrong(strangers)]
-    return Verdict(deeds, anomalies, ran.kills, failures, beside, ran.wrong)
+    return Verdict(deeds, anomalies, ran.kills, level, failures, beside, ran.wrong)
 
 
 def _parted(rows: Rows) -> tuple[Rows, Rows]:
@@ -173,9 +176,8 @@ def state(handle: Handle, names: dict[str, str]) -> State:
     return {name: rows_of(now.load_table(known).scan()) for name, known in names.items()}
 
 
-def write_elle(plan: Plan, verdict: Verdict) -> Path:
-    """Write the history of lists as Elle's checkers read it."""
-    path = Path(plan.folder, "list-append.jsonl")
-    with path.open("w") as file:
-        file.writelines(json.dumps(line) + "\n" for line in history.as_elle(verdict.deeds))
-    return path
+def write_elle(plan: Plan, verdict: Verdict) -> None:
+    """Write the history of lists as Elle's checkers read it: line by line, or as one list."""
+    lines = [json.dumps(line) for line in history.as_elle(verdict.deeds)]
+    Path(plan.folder, "list-append.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    Path(plan.folder, "list-append.json").write_text("[" + ",\n".join(lines) + "]\n")

@@ -8,9 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
+from dbt.config.profile import Profile
+from dbt.config.renderer import ProfileRenderer
 from pyiceberg.catalog import load_catalog
 
-from tests.guides import five_minutes
+from tests.guides import blocks, five_minutes
 from txns._cli import main
 
 if TYPE_CHECKING:
@@ -62,3 +65,11 @@ def test_the_five_minutes(
     assert [("bolt", 3), ("nut", 7)] == sorted(
         (row["item"], row["amount"]) for row in rows.to_pylist()
     )
+
+
+def test_the_profile_of_the_page_on_retries() -> None:
+    """It is whole: dbt finds its target, and the adapter takes its keys."""
+    (text,) = blocks("docs/retries.md", "yaml")
+    ((name, raw),) = yaml.safe_load(text).items()
+    profile = Profile.from_raw_profile_info(raw, name, ProfileRenderer({}))
+    assert ("prod", 3) == (profile.target_name, profile.credentials.retries)

@@ -25,11 +25,34 @@ THEIRS = OURS.replace("ours", "theirs")
             "whole",
         ),
         ("a table that it wrote over was written (filter true, file a)", OURS, "whole", ""),
+        ("files that it replaced were changed by others (a)", THEIRS, "one file", "compaction"),
+        ("files that it replaced were compacted by others (a)", THEIRS, "compaction", "one file"),
+        ("the table that it appends to has another schema now", THEIRS, "altered", "one file"),
+        (
+            "a table that it wrote over was written (the table has another schema now)",
+            THEIRS,
+            "altered",
+            "one file",
+        ),
     ],
 )
 def test_what_to_change(reason: str, other: str, told: str, not_told: str) -> None:
     conflict = dbapi.TransactionConflict(reason, other_comment=other)
-    text = explanation(conflict, OURS)
+    text = explanation(conflict, OURS, "shop.orders")
     assert told in text
     assert not not_told or not_told not in text
     assert "model.shop.orders came first" in text
+
+
+@pytest.mark.parametrize(("table", "told"), [("shop.audit", "hook"), ("Shop.Orders", "one file")])
+def test_a_table_that_a_hook_writes(table: str, told: str) -> None:
+    """The model's own configuration says nothing of it."""
+    reason = "a table that it wrote over was written (filter d = 1, file a)"
+    conflict = dbapi.TransactionConflict(reason, other_comment=THEIRS, table=table)
+    text = explanation(conflict, OURS, "shop.orders")
+    assert told in text
+    assert ("incremental_predicates" in text) == (table != "shop.audit")
+    read = dbapi.TransactionConflict(
+        "a table whose metadata it read was written", other_comment=THEIRS, table="shop.other"
+    )
+    assert "hook" not in explanation(read, OURS, "shop.orders")

@@ -37,6 +37,20 @@ def test_log_of_one_table(cli):
     assert "shop.b" == json.loads(line)["tables"][0]["table"]
 
 
+@pytest.mark.usefixtures("shop")
+def test_log_of_a_table_that_nobody_wrote(cli):
+    """A name may be mistyped, and a script reads standard output."""
+    done = cli("log", "--table", "shop.typo", "--json")
+    assert ("", "no entry names shop.typo: is it under care?\n") == (done.stdout, done.stderr)
+
+
+@pytest.mark.usefixtures("shop")
+def test_log_of_less_than_nothing(cli):
+    done = cli("log", "-n", "-3")
+    assert 2 == done.exit_code
+    assert "-3 is not in the range x>=0" in done.stderr
+
+
 def test_log_and_show_an_abort(shop, cli):
     """A refused try under an id of the user's own is an entry without tables."""
     txn = shop.open().begin(txn_id="nightly")

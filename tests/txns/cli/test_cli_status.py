@@ -51,6 +51,8 @@ def test_status_says_who_is_waited_for(shop, cli):
     shown = cli("status").stdout
     assert again.txn_id in shown
     assert "shop.b, shop.a" in shown
+    assert "for at most" in shown
+    assert "times lost" in shown
 
 
 @pytest.mark.parametrize(("deed", "state"), [("append", "foreign write"), ("delete", "quarantine")])

@@ -295,17 +295,38 @@ def test_what_would_run_after_the_commit(lake, handle):
         txn.load_table(a).append(rows(2))
         yield 1
 
-    def hidden(txn):
-        return later(txn)
+    async def each(txn):
+        txn.load_table(a).append(rows(2))
+        yield 1
 
-    for lazy in (later, one_by_one):
+    for lazy in (later, one_by_one, each):
         with pytest.raises(txns.InvalidUsage, match=lazy.__name__):
             txns.run_transaction(handle, lazy)
         with pytest.raises(txns.InvalidUsage, match=lazy.__name__):
             txns.transactional()(lazy)
-    with pytest.raises(txns.InvalidUsage, match="later"):
-        txns.run_transaction(handle, hidden)
+        with pytest.raises(txns.InvalidUsage, match=lazy.__name__):
+            txns.run_transaction(handle, lambda txn, hidden=lazy: hidden(txn))
     assert [1] == lake.plain_ids(a)
+
+
+def test_what_begins_no_transaction_is_refused(lake, handle):
+    """A method that is decorated is called with its object first; it may be a callback."""
+
+    class Shop:
+        def sell(self, txn):
+            txn.load_table(a).append(rows(2))
+
+        decorated = txns.transactional()(sell)
+
+    a, shop = lake.table("a", [1]), Shop()
+    with pytest.raises(txns.InvalidUsage, match=r"self\.method\) there; got=`Shop`"):
+        shop.decorated(handle)
+    with handle.begin() as txn, pytest.raises(txns.InvalidUsage, match="got=`Transaction`"):
+        txns.run_transaction(txn, shop.sell)
+    with pytest.raises(txns.InvalidUsage, match="got=`SqlCatalog`"):
+        txns.run_transaction(lake.catalog, shop.sell)
+    txns.run_transaction(handle, shop.sell)
+    assert [1, 2] == lake.plain_ids(a)
 
 
 def test_run_transaction_after_a_lost_one(lake):

@@ -103,5 +103,46 @@ def test_elles_format():
     ] == [(line["type"], line["value"]) for line in lines]
 
 
+def _lists(name, began_ms, ended_ms, session, outcome=Outcome.COMMITTED):
+    deed = _deed(name, 10, 11, (_on_list(began_ms), None), began_ms=began_ms, outcome=outcome)
+    deed.session, deed.ended_ms = session, ended_ms
+    return deed
+
+
+def test_in_elles_format_a_process_has_one_operation_at_a_time():
+    """
+    Its readers refuse another history.
+
+    1. A session ends a transaction and begins the next one in one ms; another one begins there.
+    2. Its process is killed; the session goes on in a new one.
+    3. What became of one is not known.
+    """
+    deeds = [
+        _lists("one", 0, 5, 1),
+        _lists("two", 5, 5, 1),
+        _lists("beside", 5, 9, 2),
+        _lists("killed", 6, None, 1, Outcome.UNKNOWN),
+        _lists("after", 10, 12, 1),
+        _lists("lost", 12, 13, 2, Outcome.UNKNOWN),
+        _lists("last", 14, 15, 2),
+    ]
+    lines = [*as_elle(deeds)]
+    assert [*range(len(lines))] == [line["index"] for line in lines]
+    running, ended = {}, set()
+    for line in lines:
+        process = line["process"]
+        if line["type"] == "invoke":
+            assert process not in running, line
+            assert process not in ended, line
+            running[process] = line["value"]
+        else:
+            assert running.pop(process) == line["value"]
+            if line["type"] == "info":
+                ended.add(process)
+    assert 1 == len(running)  # the one that was killed
+    assert [0, 5, 5, 5, 5] == [line["time"] // 1_000_000 for line in lines[:5]]
+    assert ["invoke"] * 3 == [line["type"] for line in lines[:3]]  # what ended is told after them
+
+
 def _on_list(number):
     return Step("append", "lists", rows=(Row(number, 3, 2),))

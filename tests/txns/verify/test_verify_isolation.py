@@ -5,6 +5,7 @@ Those of Spark are in integration_tests/both/test_verify_isolation.py.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,6 +19,8 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ForbiddenError
 
 from txns._cli import exit_codes, main
 from txns._verify import disturbances
@@ -29,6 +32,8 @@ from txns._verify.plan import clients_of
 from txns._verify.processes import Worker
 from txns._verify.run import Verdict
 from txns._verify.session import work
+from txns._verify.statements import arrow
+from txns._verify.workloads import EVENTS, TABLES
 from txns.errors import InvalidUsage
 
 WAIT_S = 240
@@ -53,9 +58,15 @@ def test_a_run_finds_nothing_and_leaves_nothing(lake, kill):
     assert not done.return_value, done.output
     assert "anomalies=0" in done.output
     (folder,) = (lake.folder / "told").iterdir()
-    assert "None." in (folder / "page.md").read_text()
+    page = (folder / "page.md").read_text()
+    assert "None." in page
+    told = (
+        "6 s of 2 sessions at STRICT SERIALIZABLE, judged by STRICT SERIALIZABLE, conflicts by file"
+    )
+    assert f"On the catalog `lake` with the log `txns.commits`, {told}, seed 3: committed=" in page
     lines = [json.loads(line) for line in (folder / "list-append.jsonl").read_text().splitlines()]
     assert {"invoke", "ok"} <= {line["type"] for line in lines}
+    assert lines == json.loads((folder / "list-append.json").read_text())
     assert [("shop",), ("txns",)] == sorted(lake.catalog.list_namespaces())
     assert "stay" not in done.output
 
@@ -81,11 +92,13 @@ def _running(lake):
     where += ["--warehouse", f"file://{lake.folder}/warehouse", "verify-isolation"]
     told = lake.folder / "told"
     options = ["--seconds", "600", "--sessions", "2", "--out", str(told)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from txns._cli import main; main()", *where, *options],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with (lake.folder / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from txns._cli import main; main()", *where, *options],
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         until = time.monotonic() + WAIT_S
         while not any(each.stat().st_size for each in told.glob("*/session-*.jsonl")):
@@ -103,11 +116,59 @@ def _running(lake):
 )
 @pytest.mark.usefixtures("handle")
 def test_one_that_is_stopped_leaves_nothing(lake, number):
-    """Its tables and its namespace go, its sessions end."""
+    """
+    Its tables and its namespace go, its sessions end, and say nothing of that.
+
+    Ctrl-C reaches all processes of a terminal.
+    """
     with _running(lake) as process:
-        process.send_signal(number)
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         assert exit_codes.STOPPED == process.wait(WAIT_S)
     assert [("shop",), ("txns",)] == sorted(lake.another_catalog().list_namespaces())
+    said = (lake.folder / "said").read_text()
+    assert "Traceback" not in said
+    assert "stopped before it was judged" in said
+
+
+def test_what_a_stranger_has_left_keeps_no_table(lake, handle):
+    """It was stopped between its append and the adoption."""
+    names = {name: f"shop.{name}" for name in TABLES}
+    verify_run.make_tables(handle, names)
+    stranger = lake.another_catalog().load_table(names[EVENTS])
+    stranger.append(arrow([Row(STRANGERS_FROM, 4, 0)]))
+    verify_run.drop_tables(handle, names)
+    assert [] == lake.catalog.list_tables("shop")
+
+
+@pytest.mark.usefixtures("handle")
+def test_who_may_not_make_a_namespace_is_told(lake, monkeypatch):
+    """Before any session begins; no folder is left."""
+
+    def refuse(*_args, **_options):
+        raise ForbiddenError("no rights on txns_verify")
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", refuse)
+    done = _verify(lake)
+    assert isinstance(done.exception, click.UsageError)
+    assert "the right to make and drop one" in str(done.exception)
+    assert "no rights on txns_verify" in str(done.exception)
+    assert [] == [*(lake.folder / "told").iterdir()]
+
+
+@pytest.mark.usefixtures("handle")
+def test_where_there_is_no_room_for_the_page_the_verdict_is_told(lake, monkeypatch):
+    """What a run of hours has found."""
+    workers = [Worker(_fails, [1])]
+    monkeypatch.setattr(verify_run, "workers_of", lambda *_args, **_options: workers)
+
+    def write_text(*_args, **_options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    done = _verify(lake, "--seconds", "1", "--sessions", "1")
+    assert isinstance(done.exception, OSError)
+    assert "no transaction that writes has committed" in done.output
+    assert "committed=0" in done.output
 
 
 @pytest.mark.usefixtures("handle")

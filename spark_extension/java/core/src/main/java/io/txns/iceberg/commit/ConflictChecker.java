@@ -27,8 +27,10 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * the level of tables; where files tell whether two really clash, they are asked.
  */
 final class ConflictChecker {
-  private static final Set<Operation> OF_FILES =
+  /** What adds and removes files, and leaves a table's shape as it is. */
+  static final Set<Operation> OF_FILES =
       Set.of(Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE);
+
   private static final Set<EntryKind> OF_ROWS = Set.of(EntryKind.COMMIT, EntryKind.ADOPT);
 
   private static final String BY_TABLE = "table";
@@ -65,14 +67,29 @@ final class ConflictChecker {
    */
   void validate(List<Entry> newer, Predicate<Change> which) {
     long leastTs = newer.isEmpty() ? 0 : newer.get(newer.size() - 1).commitTs();
+    TxnException first = null;
     for (Entry entry : newer) {
       for (Change change : entry.changes()) {
         String reason = which.test(change) ? clash(entry, change) : null;
-        if (reason != null) {
-          throw TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, reason);
+        if (reason == null) {
+          continue;
         }
+        TxnException conflict =
+            TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, reason);
+        if (!mayBeAnothers(entry, change)) {
+          throw conflict;
+        }
+        first = first == null ? conflict : first;
       }
     }
+    if (first != null) {
+      throw first;
+    }
+  }
+
+  /** Whether what was met is not known to be of an entry: who came first may stand later. */
+  private boolean mayBeAnothers(Entry entry, Change change) {
+    return goesByFiles(entry, change) && files.get().metAnybodys(entry, change);
   }
 
   /** Why a committed change clashes with the transaction; null when it does not. */

@@ -86,6 +86,12 @@ final class FileConflicts {
     return Optional.ofNullable(words == null ? known.get(ANYBODY) : words);
   }
 
+  /** Whether {@link #met} has found something of a table of which nobody knows whose it is. */
+  boolean metAnybodys(Entry entry, Change change) {
+    Map<String, String> known = met.getOrDefault(List.of(change.uuid(), change.table()), Map.of());
+    return known.containsKey(ANYBODY) && !known.containsKey(entry.txnId());
+  }
+
   private Map<String, String> meetings(Change change) {
     Loaded now;
     try {

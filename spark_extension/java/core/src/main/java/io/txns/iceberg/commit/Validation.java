@@ -119,15 +119,8 @@ final class Validation {
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
     List<Entry> newer = newer(request, head, change -> true);
     Map<TableIdentifier, Map<String, Winner>> moved = new LinkedHashMap<>();
-    newer.forEach(
-        entry ->
-            entry
-                .changes()
-                .forEach(
-                    change ->
-                        moved
-                            .computeIfAbsent(change.table(), table -> new LinkedHashMap<>())
-                            .put(entry.txnId(), entry.winner())));
+    note(newer, moved, change -> ConflictChecker.OF_FILES.contains(change.operation()));
+    note(newer, moved, change -> !ConflictChecker.OF_FILES.contains(change.operation()));
     moved.keySet().retainAll(writes.keySet());
     request.writes().entrySet().stream()
         .filter(write -> standsOnWhatHasLeft(write.getValue(), head.state()))
@@ -141,6 +134,20 @@ final class Validation {
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  /** Note by table who has made some of the changes since. */
+  private static void note(
+      List<Entry> newer, Map<TableIdentifier, Map<String, Winner>> moved, Predicate<Change> which) {
+    for (Entry entry : newer) {
+      for (Change change : entry.changes()) {
+        if (which.test(change)) {
+          moved
+              .computeIfAbsent(change.table(), table -> new LinkedHashMap<>())
+              .put(entry.txnId(), entry.winner());
+        }
+      }
+    }
   }
 
   /**
@@ -235,8 +242,8 @@ final class Validation {
   /**
    * What was staged, made again on a head's state of its table, where that can be.
    *
-   * @param winners who has written the table since, by their ids, in order; none where a record was
-   *     made void
+   * @param winners who has written the table since, by their ids, in order, who has altered it
+   *     last; none where a record was made void
    */
   private StagedTable restaged(
       CommitRequest request,

@@ -22,6 +22,7 @@ import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.EnvironmentContext;
 import org.apache.iceberg.FileContent;
@@ -111,8 +112,8 @@ public final class Restager {
    * have deleted.
    *
    * @param staged only files ({@link StagedTable#changesOnlyFiles()})
-   * @param winner the last one that wrote the table
-   * @param winners all that have since, by their ids
+   * @param winner whose it is where that cannot be told
+   * @param winners all that have written the table since, by their ids
    * @throws TxnException 40001: somebody else has removed or marked rows of a file that it takes
    *     away, the table has another shape now, or it cannot be made again as one
    */
@@ -135,7 +136,9 @@ public final class Restager {
               throw TxnException.conflict(
                   staged.identifier(),
                   txnId,
-                  winners.getOrDefault(unfit.author(), winner),
+                  unfit.author() == null
+                      ? winner
+                      : winners.getOrDefault(unfit.author(), Winner.NOBODY),
                   leastTs,
                   unfit.reason());
             });
@@ -179,7 +182,8 @@ public final class Restager {
    * Why something cannot be made again on a newer state.
    *
    * @param reason in words
-   * @param author the transaction because of which; empty where it is none
+   * @param author the transaction because of which; empty where it is none, as of a stranger's
+   *     compaction; null where nobody knows
    */
   private record Unfit(String reason, String author) {
     static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer) {
@@ -210,18 +214,20 @@ public final class Restager {
             FileChanges.since(newer, before == null ? null : before.snapshotId(), io)) {
           Set<String> touched = touched(own, step.changes().get(), newer);
           if (!touched.isEmpty()) {
-            String author = step.snapshot().summary().get(TableMark.SNAPSHOT_TXN_ID);
-            return Optional.of(new Unfit(words(touched), author == null ? "" : author));
+            String author = step.snapshot().summary().getOrDefault(TableMark.SNAPSHOT_TXN_ID, "");
+            boolean compacted = DataOperations.REPLACE.equals(step.snapshot().operation());
+            String reason = words(touched, compacted ? "compacted" : "changed");
+            return Optional.of(new Unfit(reason, author));
           }
         }
       } catch (FileChanges.HistoryGapException e) {
-        return unfit(words(all)); // nobody knows whose it was
+        return unfit(words(all, "changed")); // nobody knows whose it was
       }
-      return unfit(words(all));
+      return unfit(words(all, "changed"));
     }
 
     private static Optional<Unfit> unfit(String reason) {
-      return Optional.of(new Unfit(reason, ""));
+      return Optional.of(new Unfit(reason, null));
     }
 
     /**
@@ -313,10 +319,10 @@ public final class Restager {
       return partition.contains(other.specId(), other.partition());
     }
 
-    private static String words(Set<String> touched) {
+    private static String words(Set<String> touched, String done) {
       String shown = touched.stream().sorted().limit(SHOWN_FILES).collect(joining(", "));
       int more = touched.size() - SHOWN_FILES;
-      return "files that it replaced, removed or marked were changed by others ("
+      return String.format("files that it replaced, removed or marked were %s by others (", done)
           + (more > 0 ? shown + " and " + more + " more" : shown)
           + ")";
     }
