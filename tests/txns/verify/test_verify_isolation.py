@@ -212,6 +212,7 @@ def test_a_session_that_dies_of_itself_is_told(lake, monkeypatch):
     assert 1 == done.return_value, done.output
     assert "session 0 has ended by itself, with exit code 7" in done.output
     assert "no transaction that writes has committed" in done.output
+    assert "times: OSError: the catalog is away\n" in done.output
     (folder,) = (lake.folder / "told").iterdir()
     page = (folder / "page.md").read_text()
     assert "times: OSError: the catalog is away" in page
