@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from txns._verify.run import Verdict
 
 _SHOWN = 10
+_FAILURES_SHOWN = 3
 _LEVELS = [level.name.replace("_", " ") for level in Isolation]
 
 
@@ -124,6 +125,9 @@ def _say(verdict: Verdict) -> None:
         say(f"{page.title(each)}: {each.words}", style="red")
     for words in verdict.doubts:
         say(words, style="red")
+    if verdict.doubts:  # what may be behind them
+        for words, count in verdict.failures.most_common(_FAILURES_SHOWN):
+            say(f"{count} times: {words}", style="red")
     say(page.line(verdict))
 
 

@@ -16,6 +16,7 @@ from random import Random  # noqa: TID251 -- of a seed that is told
 from typing import TYPE_CHECKING, Any
 
 from txns._clock import SystemClock
+from txns._message import said_by
 from txns._verify.compaction import compact
 from txns._verify.model import Row
 from txns._verify.python_client import ignore_warnings
@@ -81,7 +82,7 @@ def run(plan: Plan, timing: Timing, names: Sequence[str], life: int) -> None:
             try:
                 does[name]()
             except Exception as error:  # noqa: BLE001 -- it is told, and tried again
-                notes.note("failed", why=f"{type(error).__name__}: {error}")
+                notes.note("failed", why=said_by(error))
             clock.sleep(rng.randint(*_EVERY_MS))
 
 

@@ -9,6 +9,7 @@ from random import Random  # noqa: TID251 -- of a seed that is told
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from txns._clock import SystemClock
+from txns._message import said_by
 from txns._verify.history import Deed, Journal, Outcome
 from txns._verify.workloads import WORKLOADS
 from txns.errors import Conflict
@@ -100,7 +101,7 @@ def _transact(
     try:
         begun = client.begin()
     except Exception as error:  # noqa: BLE001 -- the next one may begin
-        journal.failed(f"{type(error).__name__}: {error}")
+        journal.failed(said_by(error))
         clock.sleep(_PAUSE_MS)
         return
     deed = Deed(begun.txn_id, session, began_ms, begun.read_ts)
@@ -121,7 +122,7 @@ def _transact(
     except Conflict as conflict:
         deed.outcome, deed.why = Outcome.REFUSED, str(conflict)
     except Exception as error:  # noqa: BLE001 -- whatever it was, the log tells what became of it
-        deed.why = f"{type(error).__name__}: {error}"
+        deed.why = said_by(error)
     deed.ended_ms = clock.elapsed_ms()
     journal.ended(deed)
     with suppress(Exception):  # what it has staged stays, where nobody knows

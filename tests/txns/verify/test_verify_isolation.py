@@ -212,10 +212,12 @@ def test_a_session_that_dies_of_itself_is_told(lake, monkeypatch):
     assert 1 == done.return_value, done.output
     assert "session 0 has ended by itself, with exit code 7" in done.output
     assert "no transaction that writes has committed" in done.output
+    assert "times: OSError: the catalog is away, password=***\n" in done.output
     (folder,) = (lake.folder / "told").iterdir()
     page = (folder / "page.md").read_text()
     assert "times: OSError: the catalog is away" in page
     assert "session 0 has ended by itself" in page
+    assert not [each for each in folder.iterdir() if "hunter2" in each.read_text()]
 
 
 def _dies(_plan, timing, _sessions, _life):
@@ -225,7 +227,7 @@ def _dies(_plan, timing, _sessions, _life):
 
 class _Away:
     def begin(self):
-        raise OSError("the catalog is away; at=`now`")
+        raise OSError("the catalog is away, password=hunter2; at=`now`")
 
 
 def _fails(plan, timing, sessions, life):
