@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
+_PAUSE_MS = 10_000
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -39,11 +40,10 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
     "--every",
     "pause_ms",
     type=DURATION,
-    default=10_000,
     help="How long --watch pauses between two looks; 10s if not given.",
 )
 @pass_lake
-def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int) -> int:  # noqa: FBT001 -- click's flag
+def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int | None) -> int:  # noqa: FBT001 -- click's flag
     """
     Take in what strangers append to tables under care.
 
@@ -52,13 +52,15 @@ def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int) -> in
     Exit code 1 where something that was appended cannot be adopted, or a table that is named is in
     quarantine or not under care; 0 where --watch was stopped.
     """
+    if pause_ms is not None and not (watch and pause_ms):
+        raise click.UsageError("--every goes with --watch, and is more than 0s")
     parts = lake.parts
     head = parts.log.load()
     names = [table_of(table) for table in tables]
     for name in names:
         parts.tables.load_with_dropped(name, head, head.upper)
     if watch:
-        _Watch(parts, names).run(pause_ms)
+        _Watch(parts, names).run(_PAUSE_MS if pause_ms is None else pause_ms)
         return exit_codes.FINE
     failed = [each for each in _looked(parts, names, lambda: False) if not _said(each)]
     for each in failed:

@@ -56,6 +56,8 @@ def log(
 
     Of a long log as much is read as is shown.
     """
+    if for_ms is not None and not follow:
+        raise click.UsageError("--for goes with --follow")
     parts = lake.parts
     head = parts.log.load()
     wanted = Wanted(since or 0, table=None if table is None else table_of(table))

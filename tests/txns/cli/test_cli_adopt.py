@@ -47,6 +47,14 @@ def test_a_name_that_no_table_has(cli):
     assert 2 == cli("adopt", "shop.nothing").exit_code
 
 
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("options", [("--every", "1s"), ("--watch", "--every", "0s")])
+def test_a_pause_is_one_between_looks(cli, options):
+    """It is not ignored, nor does nobody pause."""
+    done = cli("adopt", *options)
+    assert (2, True) == (done.exit_code, "--every goes with --watch" in done.output)
+
+
 def test_what_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
     plain = shop.another_catalog().load_table("shop.a")
     with plain.update_schema() as update:

@@ -78,6 +78,12 @@ def test_log_for_people_says_rows_and_what_is_not_applied(shop, cli):
     assert ("died  not applied" in shown, "append    shop.a  +1 rows" in shown) == (True, True)
 
 
+@pytest.mark.usefixtures("shop")
+def test_log_follows_for_a_time_only_where_it_follows(cli):
+    done = cli("log", "--for", "1s")
+    assert (2, True) == (done.exit_code, "--for goes with --follow" in done.output)
+
+
 def test_log_follows(shop, cli, monkeypatch):
     """What commits while it waits is shown once."""
     steps = iter([lambda: died(shop), lambda: None, lambda: None])
