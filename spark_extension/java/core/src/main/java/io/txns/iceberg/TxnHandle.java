@@ -370,8 +370,8 @@ public final class TxnHandle implements Closeable {
         .map(
             each ->
                 String.format(
-                    "%s: %s, for at most %d ms",
-                    each.txnId(), String.join(", ", state.namesOf(each)), each.lastsMs()))
+                    "%s: %s, for at most %d s",
+                    each.txnId(), String.join(", ", state.namesOf(each)), each.lastsSeconds()))
         .toList();
   }
 

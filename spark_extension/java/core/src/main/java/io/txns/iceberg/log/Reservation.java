@@ -22,4 +22,9 @@ public record Reservation(String txnId, List<String> uuids, long ticket, int num
   public Reservation {
     uuids = List.copyOf(uuids);
   }
+
+  /** For how many seconds anybody waits for it, as people are told. */
+  public long lastsSeconds() {
+    return (lastsMs + 999) / 1_000;
+  }
 }
