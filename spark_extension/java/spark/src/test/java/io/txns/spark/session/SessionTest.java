@@ -57,7 +57,11 @@ class SessionTest extends SparkTestBase {
     fails("40001", spark, "COMMIT");
     String id = spark.sql("BEGIN").first().getAs("txn_id");
     assertThat(inLog()).contains(id);
-    assertThat(reserved()).singleElement().asString().startsWith(id).matches(".*, for at most [0-9]+ s");
+    assertThat(reserved())
+        .singleElement()
+        .asString()
+        .startsWith(id)
+        .matches(".*, for at most [0-9]+ s");
     spark.sql("UPDATE " + table + " SET id = 4");
     spark.sql("COMMIT");
     assertThat(inLog()).doesNotContain(uuid());
