@@ -61,7 +61,6 @@ QUICK_IN_JAVA = {
     "born_in_word_only",
     "commit_ts_of_the_clock",
     "look_up_forgotten",
-    "maybe_called_refused",
     "newest_read",
     "overlay_forgotten",
     "tidy_before_apply",
@@ -150,6 +149,7 @@ def test_a_mutation_takes_what_its_target_takes(name: str):
         pass
 
 
+@pytest.mark.slow
 def test_what_a_mutation_replaces_is_used():
     """A protection that nobody asks is none, and to take it away would prove nothing."""
     with watched() as unused:
