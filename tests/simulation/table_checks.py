@@ -401,7 +401,7 @@ class TableChecks:
         """Whether nobody but the protocol has changed a table's rows since its newest entry."""
         by_id = {one.snapshot_id: one for one in metadata.snapshots}
         at = metadata.current_snapshot()
-        while at is not None and at.summary and at.summary.operation.value == "replace":
+        while at is not None and _is_strangers_compaction(at):
             at = by_id.get(at.parent_snapshot_id or -1)
         return at is not None and _summary(at, "txns.commit-ts") == str(applied_of(metadata))
 
@@ -504,3 +504,8 @@ def _log_of(metadata: TableMetadata | None) -> int:
 
 def _summary(snapshot: Snapshot, key: str) -> str | None:
     return snapshot.summary.additional_properties.get(key) if snapshot.summary else None
+
+
+def _is_strangers_compaction(snapshot: Snapshot) -> bool:
+    is_one = snapshot.summary is not None and snapshot.summary.operation.value == "replace"
+    return is_one and _summary(snapshot, "txns.commit-ts") is None

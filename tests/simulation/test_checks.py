@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table.metadata import TableMetadataV3
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from tests.simulation import formats, row_lineage
 from tests.simulation.attempts import Version
@@ -15,6 +16,7 @@ from tests.simulation.contents import File, Manifest
 from tests.simulation.history import History
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.stage import A, Stage, staged
+from tests.simulation.table_checks import TableChecks
 from txns._commit import outstanding
 
 if TYPE_CHECKING:
@@ -177,3 +179,27 @@ def test_a_file_whose_rows_get_other_ids_is_found():
     row_lineage.nothing_is_renamed(A, {"a": 0, "c": None}, after, contents)
     with pytest.raises(Violation, match="b had 3, has 4"):
         row_lineage.nothing_is_renamed(A, before, after, contents)
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+def test_a_table_is_as_logged_under_a_strangers_compaction(operation: Operation):
+    """Whatever the newest entry did to its rows: it may have been a compaction, too."""
+    ours = Snapshot(
+        snapshot_id=1,
+        manifest_list="memory://t/1",
+        summary=Summary(operation, **{"txns.commit-ts": "7"}),
+    )
+    theirs = Snapshot(
+        snapshot_id=2,
+        parent_snapshot_id=1,
+        manifest_list="memory://t/2",
+        summary=Summary(Operation.REPLACE),
+    )
+    metadata = SimpleNamespace(
+        snapshots=[ours, theirs],
+        current_snapshot=lambda: theirs,
+        properties={"txns.applied": "7"},
+    )
+    assert TableChecks.is_as_logged(metadata)
+    metadata.properties["txns.applied"] = "8"
+    assert not TableChecks.is_as_logged(metadata)
