@@ -403,7 +403,10 @@ class TableChecks:
         at = metadata.current_snapshot()
         while at is not None and _is_strangers_compaction(at):
             at = by_id.get(at.parent_snapshot_id or -1)
-        return at is not None and _summary(at, "txns.commit-ts") == str(applied_of(metadata))
+        applied = str(applied_of(metadata))
+        of_entry = [one for one in metadata.snapshots if _summary(one, "txns.commit-ts") == applied]
+        inside = {one.parent_snapshot_id for one in of_entry}  # moments that the entry has left
+        return at in of_entry and at.snapshot_id not in inside
 
     def outstanding(self, name: Identifier) -> bool:
         """Whether an entry names a table and the table does not show it."""

@@ -203,3 +203,20 @@ def test_a_table_is_as_logged_under_a_strangers_compaction(operation: Operation)
     assert TableChecks.is_as_logged(metadata)
     metadata.properties["txns.applied"] = "8"
     assert not TableChecks.is_as_logged(metadata)
+
+
+def test_a_moment_inside_an_entry_is_not_what_was_logged():
+    """A stranger has put `main` back to it: the table is upset, and its expiry not retention's."""
+    words = {"txns.commit-ts": "7"}
+    first = Snapshot(
+        snapshot_id=1, manifest_list="memory://t/1", summary=Summary(Operation.APPEND, **words)
+    )
+    second = first.model_copy(update={"snapshot_id": 2, "parent_snapshot_id": 1})
+    metadata = SimpleNamespace(
+        snapshots=[first, second],
+        current_snapshot=lambda: second,
+        properties={"txns.applied": "7"},
+    )
+    assert TableChecks.is_as_logged(metadata)
+    metadata.current_snapshot = lambda: first
+    assert not TableChecks.is_as_logged(metadata)
