@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -72,5 +73,6 @@ def run(plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
 
 def ignore_warnings() -> None:
     """Say nothing of what pyiceberg remarks about statements that are as they are to be."""
+    logging.getLogger("pyiceberg.table").setLevel(logging.ERROR)  # a stranger's append tried again
     warnings.filterwarnings("ignore", "Delete operation did not match any records")
     warnings.filterwarnings("ignore", "Merge on read is not yet supported")

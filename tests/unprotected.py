@@ -1,0 +1,148 @@
+"""
+`txns verify-isolation` without one protection: what it sees, and after how many transactions.
+
+    python -m tests.unprotected --seconds 20 [--apply inline] [--only read_check_dropped]
+
+Its sessions run the core without the protection (tests/simulation/mutations.py), on SQLite, beside
+compaction, expiry and strangers; it is judged with all of them. Exit code 1 where nothing was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog.sql import SqlCatalog
+
+import txns
+from tests.simulation.mutations import without_protection
+from txns._verify import python_client, run
+from txns._verify.history import Outcome
+from txns._verify.plan import PYTHON, Plan, Timing
+from txns._verify.processes import Processes, workers_of
+from txns._verify.workloads import TABLES
+
+if TYPE_CHECKING:
+    from txns._verify.history import Deed
+    from txns._verify.run import Verdict
+
+LEVEL = "STRICT SERIALIZABLE"
+SEEN = (
+    "swap_on_another_head",
+    "head_from_a_cache",
+    "apply_out_of_order",
+    "apply_skips_one",
+    "tidy_before_apply",
+    "tidied_upto_ignored",
+    "read_check_dropped",
+    "write_check_dropped",
+    "conditional_write_counts_as_append",
+    "restage_forgotten",
+    "restage_under_the_same_id",
+    "renumbering_forgotten",
+    "overlay_forgotten",
+    "newest_read",
+    "strangers_seen_at_once",
+    "applied_not_set",
+    "applied_by_snapshot_id",
+    "commit_ts_of_the_clock",
+    "group_members_unaware",
+    "added_files_unread",
+    "removed_files_unread",
+    "removed_files_passed_over",
+    "tables_go_by_files",
+)
+"""Protections that transactions need of which none fails and nobody lies."""
+
+
+@dataclass(frozen=True)
+class Without:
+    """The target of a process: a session whose core lacks a protection."""
+
+    name: str
+
+    def __call__(self, plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
+        """Run one session until the time is over."""
+        with without_protection(self.name):
+            python_client.run(plan, timing, sessions, life)
+
+
+def verdict_without(name: str, folder: Path, apply: str, seconds: int, seed: int) -> Verdict:
+    """Run four sessions without a protection in a catalog of their own, and judge what they saw."""
+    uri, warehouse = f"sqlite:///{folder}/catalog.db?timeout=30", f"file://{folder}/warehouse"
+    catalog = SqlCatalog("lake", uri=uri, warehouse=warehouse)
+    handle = txns.open(catalog)
+    handle.parts.log.load_or_create()
+    plan = Plan(
+        catalog="lake",
+        properties=dict(catalog.properties),
+        commit_table="txns.commits",
+        tables={table: f"verify.{table}" for table in TABLES},
+        options={"apply": apply},
+        level=LEVEL,
+        seconds=seconds,
+        folder=str(folder),
+        seed=seed,
+        clients=(PYTHON,) * 4,
+    )
+    catalog.create_namespace("verify")
+    run.make_tables(handle, plan.tables)
+    workers = [
+        worker._replace(target=Without(name)) if worker.target is python_client.run else worker
+        for worker in workers_of(plan, disturb=True)
+    ]
+    ran = Processes(plan, workers).run(kill=False)
+    return run.judge(handle, plan, ran, LEVEL)
+
+
+def first_seen(verdict: Verdict) -> tuple[int, str]:
+    """Give how many had committed at the first anomaly, that one among them, and its name."""
+    committed = [each for each in verdict.deeds if each.commit_ts is not None]
+    order = {each.txn_id: number for number, each in enumerate(sorted(committed, key=_place), 1)}
+    return min((order.get(each.txn_id, len(order)), each.name) for each in verdict.anomalies)
+
+
+def _place(deed: Deed) -> int:
+    return deed.commit_ts or 0
+
+
+def main() -> int:
+    """Take away one protection after the other; 1 where one of them was not missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.unprotected")
+    parser.add_argument("--seconds", type=int, default=20, help="for each of them")
+    parser.add_argument("--apply", choices=["auto", "inline"], default="auto", help="of txns.open")
+    parser.add_argument("--only", help="read_check_dropped,newest_read")
+    parser.add_argument("--seed", type=int, help="of all that is random; another one each time")
+    arguments = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
+    print(f"seed={seed}", flush=True)
+    missed = 0
+    for name in arguments.only.split(",") if arguments.only else SEEN:
+        with tempfile.TemporaryDirectory() as folder:
+            said = _said(name, Path(folder), arguments.apply, arguments.seconds, seed)
+        missed += said.startswith("not")
+        print(f"| `{name}` | {said} |", flush=True)
+    return min(missed, 1)
+
+
+def _said(name: str, folder: Path, apply: str, seconds: int, seed: int) -> str:
+    """Say after how many transactions what was seen."""
+    try:
+        verdict = verdict_without(name, folder, apply, seconds, seed)
+    except Exception as error:  # noqa: BLE001 -- the log, or a table, is not what it was: that is told as well
+        return f"by the end | {type(error).__name__}: {str(error)[:150]}"
+    committed = sum(deed.outcome is Outcome.COMMITTED for deed in verdict.deeds)
+    if not verdict.anomalies:
+        failures = "".join(f"; {n} x {words[:100]}" for words, n in verdict.failures.most_common(2))
+        return f"not in {committed} | {'; '.join(verdict.wrong)}{failures}"
+    number, anomaly = first_seen(verdict)
+    return f"{number} | {anomaly}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
