@@ -1,0 +1,136 @@
+"""
+The soak: `txns verify-isolation --kill --disturb` on PostgreSQL for half an hour, and what grows.
+
+Four sessions, and beside them compaction, expiry and a stranger; any of these processes is killed
+every few seconds, and another one begins. Twice a minute somebody else looks at the head, the files
+and the memory. What has grown is told as an exponent over time, from the fifth minute on: 0 is
+flat, 1 is a line. A second run without kills is for the memory of processes that stay. The server
+is of the package pgserver.
+
+    make bench NAME=soak
+    python benchmarks/soak.py --seconds 60     a look, of which nothing is written
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+from _measure import Metric, exponent, single, write
+from pyiceberg.catalog import load_catalog
+
+import txns
+from integration_tests.postgres import running_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECONDS = 1800
+STAY_S = 600
+LOOK_S = 30
+WARM = 10
+"""Looks that do not count: pools fill, and the first tidies are due."""
+AGAINST = "a flat line"
+FLAT = 0.2
+
+
+class Look(NamedTuple):
+    """What was there at one moment: bytes of the head, files, and MiB of memory."""
+
+    head_bytes: int
+    log_files: int
+    table_files: int
+    memory: float
+
+
+def main() -> None:
+    """Run both; write results/soak.json, but for a look."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    seconds = parser.parse_args().seconds
+    metrics = [*_soak(seconds, "killed", "--kill"), *_soak(min(seconds, STAY_S), "not killed")]
+    if seconds == SECONDS:
+        write("soak", metrics)
+
+
+def _soak(seconds: int, name: str, *options: str) -> Iterator[Metric]:
+    """Run the sessions in a lake of their own, look at it meanwhile, and say what it came to."""
+    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder, running_postgres() as server:
+        server.create_database("lake")
+        properties = {"uri": server.uri("lake"), "warehouse": f"file://{folder}/warehouse"}
+        program = str(Path(sys.executable).with_name("txns"))
+        where = [program, "--catalog", "lake", *_flags(properties)]
+        subprocess.run([*where, "init"], check=True)
+        command = [*where, "verify-isolation", "--disturb", *options]
+        command += ["--seconds", str(seconds), "--out", f"{folder}/told"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            looks = list(_looks(process, properties, Path(folder), seconds))
+            said, _ = process.communicate()
+    print(said, flush=True)
+    yield from _counts(name, said)
+    yield from _growths(name, looks[WARM:])
+
+
+def _counts(name: str, said: str) -> Iterator[Metric]:
+    counts = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", said)}
+    yield single(f"{name}: committed", counts["committed"], "count", "higher", "nothing")
+    yield single(f"{name}: kills", counts["kills"], "count", "higher", "nothing")
+    anomalies = single(f"{name}: anomalies", counts["anomalies"], "count", "lower", "nothing")
+    yield replace(anomalies, target=0)
+
+
+def _growths(name: str, looks: list[Look]) -> Iterator[Metric]:
+    numbers = range(WARM + 1, WARM + 1 + len(looks))
+    if len(looks) < WARM:
+        return  # a look
+    for what in Look._fields:
+        values = [float(getattr(look, what)) for look in looks]
+        said = what.replace("_", " ")
+        print(f"{name}: {said}: {values[0]:.0f} ... {values[-1]:.0f}", flush=True)
+        yield exponent(f"{name}: {said}", numbers, [values], against=AGAINST, target=FLAT)
+
+
+def _flags(properties: dict[str, str]) -> Iterator[str]:
+    for key, value in properties.items():
+        yield f"--{key}"
+        yield value
+
+
+def _looks(
+    process: subprocess.Popen[str], properties: dict[str, str], folder: Path, seconds: int
+) -> Iterator[Look]:
+    """Look from time to time, as long as the sessions are at work."""
+    handle = txns.open(load_catalog("lake", **properties))
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s and process.poll() is None:
+        time.sleep(LOOK_S)
+        files = [path for path in (folder / "warehouse").rglob("*") if path.is_file()]
+        of_log = sum("txns" in path.relative_to(folder / "warehouse").parts for path in files)
+        yield Look(
+            head_bytes=handle.parts.log.load().record_bytes,
+            log_files=of_log,
+            table_files=len(files) - of_log,
+            memory=sum(_resident(process.pid)) / 2**20,
+        )
+
+
+def _resident(pid: int) -> Iterator[float]:
+    """Give the bytes of memory of a process, and of those that it has started."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                yield process.memory_info().rss
+
+
+if __name__ == "__main__":
+    main()
