@@ -491,14 +491,15 @@ public final class TxnHandle implements Closeable {
   }
 
   private Head await(long basis, long timeoutMs) {
-    long deadlineMs = clock().nowMs() + timeoutMs;
+    long beganMs = clock().elapsedMs();
     Head head = log().load();
     while (head.upper() < basis) {
-      if (clock().nowMs() >= deadlineMs) {
+      if (clock().elapsedMs() - beganMs >= timeoutMs) {
         throw TxnException.invalidUsage(
             "25000",
             String.format(
-                "the basis was not reached in time; basis=`%d` upper=`%d` timeout_ms=`%d`",
+                "the basis was not reached in time: wait longer, or take the commit_ts of what has"
+                    + " committed in this log; basis=`%d` upper=`%d` timeout_ms=`%d`",
                 basis, head.upper(), timeoutMs));
       }
       clock().backOff(BASIS_POLL_MS);

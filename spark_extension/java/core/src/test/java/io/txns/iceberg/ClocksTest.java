@@ -101,6 +101,39 @@ public class ClocksTest {
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
   }
 
+  /** It is over when so much time has passed, and not when the clock shows a time again. */
+  @Test
+  void aBasisIsWaitedForNoLongerWhereTheClockIsSetBack() {
+    MovedClock setBack =
+        new MovedClock() {
+          @Override
+          public void backOff(long maxMs) {
+            setMs = -3_600_000;
+            aheadMs += maxMs;
+            assertThat(aheadMs).isLessThan(60_000);
+          }
+        };
+    TxnHandle waits = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, setBack);
+    BeginOptions options = BeginOptions.defaults().withBasis(handle.upper() + 100_000_000, 5000);
+    assertThatThrownBy(() -> waits.begin(options))
+        .hasMessageContaining("was not reached in time: wait longer");
+  }
+
+  @Test
+  void aBasisIsWaitedForForEver() {
+    MovedClock others =
+        new MovedClock() {
+          @Override
+          public void backOff(long maxMs) {
+            append(auto("shop.a"), 7);
+          }
+        };
+    TxnHandle waits = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, others);
+    long basis = handle.upper() + 1;
+    Transaction txn = waits.begin(BeginOptions.defaults().withBasis(basis, Long.MAX_VALUE));
+    assertThat(txn.readTs()).isGreaterThanOrEqualTo(basis);
+  }
+
   /** What the log is written with is its own time, not the clock's (docs/spec.md 3). */
   @ParameterizedTest
   @ValueSource(longs = {0, YEAR_MS})
