@@ -92,8 +92,8 @@ class Handle:
                 for it. Who does not try again says so by `give_up`.
 
         Raises:
-            InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper;
-                54000, the comment is longer than 4 KiB; 42000, a number is not whole.
+            InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper or
+                below 0; 54000, the comment is longer than 4 KiB; 42000, a number is not whole.
             Unsupported: Transactions are off.
         """
         clock = self._parts.clock
@@ -110,6 +110,10 @@ class Handle:
             if basis is not None and head.upper < basis:
                 head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
             read_ts = head.upper if as_of is None else as_of
+            if read_ts < 0:
+                raise InvalidUsage(
+                    "25000", f"the log has no time before 1970, read at 0 or above; as_of=`{as_of}`"
+                )
             if read_ts > head.upper:
                 raise InvalidUsage(
                     "25000",

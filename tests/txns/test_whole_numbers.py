@@ -67,6 +67,19 @@ def test_a_fraction_is_refused_by_its_name(lake, name):
 
 
 @pytest.mark.usefixtures("a")
+@pytest.mark.parametrize("as_of", [-1, -HOUR_MS, -(2**70)])
+def test_a_time_before_1970_is_none_of_the_log(lake, as_of):
+    """As the beginning of 1970 is east of Greenwich; a record has no sign."""
+    handle = lake.open()
+    with pytest.raises(txns.InvalidUsage, match="1970") as refused:
+        handle.begin(as_of=as_of)
+    assert "25000" == refused.value.sqlstate
+    with handle.begin(as_of=0) as txn:
+        txn.create_table("shop.new", rows(1).schema)
+    txns.open(lake.another_catalog(), clock=lake.clock)
+
+
+@pytest.mark.usefixtures("a")
 def test_whole_numbers_of_other_libraries_are_taken(lake):
     """As a timestamp is that stands in a DataFrame."""
     handle = lake.open()

@@ -119,6 +119,20 @@ public class ClocksTest {
         .hasMessageContaining("was not reached in time: wait longer");
   }
 
+  /** As the beginning of 1970 is east of Greenwich; a record has no sign. */
+  @ParameterizedTest
+  @ValueSource(longs = {-1, -3_600_000, Long.MIN_VALUE})
+  void aTimeBefore1970IsNoneOfTheLog(long asOf) {
+    assertThatThrownBy(
+            () -> {
+              Transaction txn = handle.begin(BeginOptions.defaults().withAsOf(asOf));
+              handle.catalog(() -> txn).buildTable(id("shop.new"), Lake.SCHEMA).create();
+              txn.commit();
+            })
+        .hasMessageContaining("1970");
+    lake.open();
+  }
+
   @Test
   void aBasisIsWaitedForForEver() {
     MovedClock others =
