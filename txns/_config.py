@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from txns._log import limits
 from txns._log.entry import Isolation
 from txns._log.settings import INLINE, NEXT, Settings
 from txns.errors import InvalidUsage
@@ -84,14 +85,11 @@ class Config:
         _choice("register", register, _REGISTER)
         _choice("apply", apply, _APPLY)
         check_conflicts(conflicts)
-        numbers = {
-            "tidy_after": tidy_after,
-            "max_age_s": max_age_s,
-            "id_retention_days": id_retention_days,
-        }
-        for name, value in numbers.items():
-            if value is not None and value <= 0:
-                raise InvalidUsage("42000", f"an option must be above 0; {name}=`{value}`")
+        tidy_after = _above_0("tidy_after", tidy_after)
+        max_age_s = None if max_age_s is None else _above_0("max_age_s", max_age_s)
+        if id_retention_days is not None:
+            id_retention_days = _above_0("id_retention_days", id_retention_days)
+        rehearse_conflicts = limits.whole(rehearse_conflicts, "rehearse_conflicts")
         if rehearse_conflicts < 0:
             raise InvalidUsage(
                 "42000",
@@ -146,6 +144,13 @@ def check_conflicts(value: str) -> str:
     """
     _choice("conflicts", value, _CONFLICTS)
     return value
+
+
+def _above_0(name: str, value: int) -> int:
+    number = limits.whole(value, name)
+    if number is None or number <= 0:
+        raise InvalidUsage("42000", f"an option must be above 0; {name}=`{number}`")
+    return number
 
 
 def _choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -92,12 +92,14 @@ class Handle:
                 for it. Who does not try again says so by `give_up`.
 
         Raises:
-            InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper;
-                54000, the comment is longer than 4 KiB.
+            InvalidUsage: 25000, the basis is not reached in time, or `as_of` is above the upper or
+                below 0; 54000, the comment is longer than 4 KiB; 42000, a number is not whole.
             Unsupported: Transactions are off.
         """
         clock = self._parts.clock
         limits.check_comment(comment)
+        as_of, basis = limits.whole(as_of, "as_of"), limits.whole(basis, "basis")
+        basis_timeout_ms = limits.whole(basis_timeout_ms, "basis_timeout_ms")
         if txn_id is not None:
             check_txn_id(txn_id)
         own_id = txn_id or clock.new_txn_id()
@@ -108,6 +110,10 @@ class Handle:
             if basis is not None and head.upper < basis:
                 head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
             read_ts = head.upper if as_of is None else as_of
+            if read_ts < 0:
+                raise InvalidUsage(
+                    "25000", f"the log has no time before 1970, read at 0 or above; as_of=`{as_of}`"
+                )
             if read_ts > head.upper:
                 raise InvalidUsage(
                     "25000",
@@ -313,6 +319,9 @@ class Handle:
 
         Returns:
             The upper, which may be greater.
+
+        Raises:
+            InvalidUsage: 42000, it is not a whole number, or too far in the future.
         """
         return switch.advance(self._parts, ts)
 
@@ -411,7 +420,8 @@ class Handle:
             ttl_ms: For how long from now.
 
         Raises:
-            InvalidUsage: 42710, there is such a hold; 42602, the name does not work.
+            InvalidUsage: 42710, there is such a hold; 42602, the name does not work; 42000,
+                `ttl_ms` is none of 1 ms to 36,500 days, or a number is not whole.
             Conflict: Others were writing the tables all the time, or `read_ts` is too old.
         """
         names = self.registered() if tables is None else [parts_of(table) for table in tables]

@@ -19,6 +19,7 @@ from txns._catalog.base import SnapshotCatalog
 from txns._iceberg.earlier_schema import with_schema
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name, namespace_of
+from txns._log import limits
 from txns._log.entry import Isolation
 from txns._log.permitted import HOLD_TAG
 from txns._retry import run_transaction
@@ -80,8 +81,9 @@ def hold(
 ) -> Hold:
     """Tag, in one transaction, the snapshot of every table as of `read_ts`."""
     tag, names = _tag(name), list(dict.fromkeys(tables))
-    if ttl_ms <= 0:
-        raise InvalidUsage("42000", f"a hold lasts for some time; ttl_ms=`{ttl_ms}`")
+    read_ts, ttl_ms = limits.whole(read_ts, "read_ts"), limits.whole(ttl_ms, "ttl_ms")
+    if not 0 < ttl_ms <= limits.LENGTH_MS_LE:
+        raise InvalidUsage("42000", f"a hold lasts 1 ms to 36500 days; ttl_ms=`{ttl_ms}`")
     if not names:
         raise InvalidUsage("42000", f"a hold names at least one table; hold=`{name}`")
     held = SnapshotCatalog.at(parts, read_ts)

@@ -9,6 +9,7 @@ from txns._admin.inventory import Surveyed, survey
 from txns._admin.repair import Repairer
 from txns._commit.drafts import checked_ts, control_entry
 from txns._commit.group import Key
+from txns._log import limits
 from txns._log.entry import Entry, Kind
 from txns._logger import fields, logger
 from txns.errors import InvalidUsage
@@ -25,6 +26,7 @@ _LOG = logger(__name__)
 
 def advance(parts: Parts, ts: int) -> int:
     """Move the upper to a timestamp in ms; gives the upper, which may be greater."""
+    ts = limits.whole(ts, "ts")
     upper = parts.log.load().upper
     if upper >= ts:
         return upper

@@ -21,6 +21,7 @@ from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._config import FILE
 from txns._identifier import dotted_name, folded, namespace_of
+from txns._log import limits
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.settings import INLINE
 from txns._logger import about
@@ -330,6 +331,7 @@ class Transaction(TxnCatalog):
                 self._parts.reserver.give_up(self.options.turn)
                 return self.committed
             self._check_active()
+            ts = limits.whole(ts, "ts")
             if not self._write_set.writes():
                 self.state = State.COMMITTED
                 self._write_set.delete_passing()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns._catalog.changefeed import known_as
+from txns._log import limits
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -28,13 +29,14 @@ def for_upper(parts: Parts, basis: int, timeout_ms: int) -> Head:
         InvalidUsage: 25000, it was not reached in time.
     """
     clock = parts.clock
-    deadline_ms = clock.now_ms() + timeout_ms
+    deadline_ms = clock.elapsed_ms() + timeout_ms
     head = parts.log.load()
     while head.upper < basis:
-        if clock.now_ms() >= deadline_ms:
+        if clock.elapsed_ms() >= deadline_ms:
             raise InvalidUsage(
                 "25000",
-                f"the basis was not reached in time; basis=`{basis}` upper=`{head.upper}`"
+                "the basis was not reached in time: wait longer, or take the commit_ts of what has"
+                f" committed in this log; basis=`{basis}` upper=`{head.upper}`"
                 f" timeout_ms=`{timeout_ms}`",
             )
         clock.sleep(_POLL_MS)
@@ -56,7 +58,11 @@ def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -
         The newest such `commit_ts` in ms; None when there is none in time.
     """
     clock = parts.clock
-    deadline_ms = clock.now_ms() + timeout_ms
+    after_ts, timeout_ms = (
+        limits.whole(after_ts, "after_ts"),
+        limits.whole(timeout_ms, "timeout_ms"),
+    )
+    deadline_ms = clock.elapsed_ms() + timeout_ms
     seen_ts = after_ts
     while True:
         head = parts.log.load()
@@ -68,6 +74,6 @@ def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -
         if written:
             return max(written)
         seen_ts = max(seen_ts, head.upper)  # what is old is looked at once
-        if clock.now_ms() >= deadline_ms:
+        if clock.elapsed_ms() >= deadline_ms:
             return None
         clock.sleep(_POLL_MS)

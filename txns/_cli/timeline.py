@@ -73,8 +73,8 @@ def log(
         click.echo(f"no entry names {dotted_name(table_of(table))}: is it under care?", err=True)
     if not follow:
         return
-    end_ms = None if for_ms is None else parts.clock.now_ms() + for_ms
-    while end_ms is None or parts.clock.now_ms() < end_ms:
+    end_ms = None if for_ms is None else parts.clock.elapsed_ms() + for_ms
+    while end_ms is None or parts.clock.elapsed_ms() < end_ms:
         parts.clock.sleep(_POLL_MS)
         wanted, head = replace(wanted, after=head.upper), parts.log.load()
         for each in history.oldest_first(parts, head, wanted):

@@ -17,6 +17,7 @@ from txns._verify import page, run
 from txns._verify.plan import BOTH, CLIENTS, PYTHON, SPARK, Plan, clients_of
 from txns._verify.spark_driver import check_installed
 from txns._verify.workloads import TABLES
+from txns.errors import TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,13 +100,17 @@ def verify_isolation(
     """
     clients = _clients(client, sessions)
     handle = lake.handle
-    handle.parts.log.load_or_create()
     plan = _plan(handle, lake, seconds, level, conflicts, seed, out, clients)
-    _make_namespace(handle, plan)
-    say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
     with _interruptible():
         try:
-            run.make_tables(handle, plan.tables)
+            _begin_once(handle, level)
+            _make_namespace(handle, plan)
+        except BaseException:
+            Path(plan.folder).rmdir()
+            raise
+        say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
+        try:
+            _make_tables(handle, plan)
             ran = run.run(plan, kill=kill, disturb=disturb)
             verdict = run.judge(handle, plan, ran, judge_by or level)
         except KeyboardInterrupt:
@@ -131,6 +136,17 @@ def _say(verdict: Verdict) -> None:
     say(page.line(verdict))
 
 
+def _begin_once(handle: Handle, level: str) -> None:
+    """
+    See that transactions can begin at all: a run of hours would end with that.
+
+    Raises:
+        Unsupported: They are off.
+    """
+    handle.parts.log.load_or_create()
+    handle.begin(isolation=level).rollback()
+
+
 def _make_namespace(handle: Handle, plan: Plan) -> None:
     """
     Make a namespace of a run's own.
@@ -141,10 +157,30 @@ def _make_namespace(handle: Handle, plan: Plan) -> None:
     try:
         handle.parts.catalog.create_namespace(_namespace(plan))
     except Exception as error:
-        Path(plan.folder).rmdir()
         raise click.UsageError(
             f"its tables are in a namespace of their own, and {_namespace(plan)} cannot be made:"
             f" give who runs it the right to make and drop one, or another --catalog"
+            f" ({exit_codes.flat(str(error))})"
+        ) from error
+
+
+def _make_tables(handle: Handle, plan: Plan) -> None:
+    """
+    Make a run's tables.
+
+    Raises:
+        UsageError: The catalog or its storage does not let them be made.
+        TxnsError: The protocol's own, which says what to do.
+    """
+    try:
+        run.make_tables(handle, plan.tables)
+    except TxnsError:
+        raise
+    except Exception as error:
+        Path(plan.folder).rmdir()
+        raise click.UsageError(
+            f"its tables cannot be made in {_namespace(plan)}: give who runs it the right to make"
+            " and write tables there, and files in the warehouse, or another --catalog"
             f" ({exit_codes.flat(str(error))})"
         ) from error
 
@@ -184,7 +220,13 @@ def _plan(
     catalog = handle.parts.catalog
     run_id = handle.parts.clock.new_uuid().split("-", maxsplit=1)[0]
     folder = out / run_id
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise click.BadParameter(
+            f"no folder can be made there, name another: {exit_codes.flat(str(error))}",
+            param_hint="--out",
+        ) from error
     return Plan(
         catalog=catalog.name,
         properties=dict(catalog.properties),
@@ -209,7 +251,11 @@ def _clean(handle: Handle, plan: Plan) -> None:
         run.drop_tables(handle, plan.tables)
         handle.parts.catalog.drop_namespace(_namespace(plan))
     except Exception as error:  # noqa: BLE001 -- what was found is told all the same
-        say(f"the tables of {_namespace(plan)} stay: {exit_codes.flat(str(error))}", style="yellow")
+        say(
+            f"the tables of {_namespace(plan)} stay, and nobody needs them: have them dropped, and"
+            f" the namespace ({exit_codes.flat(str(error))})",
+            style="yellow",
+        )
     except KeyboardInterrupt:
         say(f"the tables of {_namespace(plan)} may stay: they were going", style="yellow")
         raise

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from txns._log.limits import LENGTH_MS_LE
 from txns._message import message, printable
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _WIDE = 240
 """Columns where nobody says how many there are: a pipe or a file."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DIGITS = len(str(LENGTH_MS_LE))
+"""Python reads numbers of some thousand digits only."""
 _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)", re.ASCII)
 
 
@@ -62,7 +65,11 @@ class Duration(click.ParamType[int]):
         found = _DURATION.fullmatch(value)
         if found is None:
             self.fail(f"{value!r} is not a time such as 90s, 15m, 12h or 7d", param, ctx)
-        return int(found[1]) * _UNITS_MS[found[2]]
+        digits = found[1].lstrip("0")
+        length_ms = int(digits[:_DIGITS] or "0") * _UNITS_MS[found[2]]
+        if len(digits) > _DIGITS or length_ms > LENGTH_MS_LE:
+            self.fail(f"a length of time is {length_of(LENGTH_MS_LE)} at most", param, ctx)
+        return length_ms
 
 
 TS = Timestamp()

@@ -224,13 +224,13 @@ def to_summary(entry: Entry) -> dict[str, str]:
     """Give the keys of the snapshot summary that hold an entry, without `operation`."""
     summary = {VERSION: str(FORMAT_VERSION), KIND: entry.kind.value}
     if entry.kind is not Kind.TIDY:
-        summary[COMMIT_TS] = str(entry.commit_ts)
-        summary[PREV_TS] = str(entry.prev_ts)
-        summary[READ_TS] = str(entry.read_ts)
+        summary[COMMIT_TS] = _digits(entry.commit_ts)
+        summary[PREV_TS] = _digits(entry.prev_ts)
+        summary[READ_TS] = _digits(entry.read_ts)
         summary[ISOLATION] = entry.isolation.value
         summary[_change.TABLES] = _change.dumped(entry.changes)
-    summary[UPPER] = str(entry.upper)
-    summary[TIDIED_UPTO] = str(entry.tidied_upto)
+    summary[UPPER] = _digits(entry.upper)
+    summary[TIDIED_UPTO] = _digits(entry.tidied_upto)
     summary[TXN_ID] = entry.txn_id
     summary[ENGINE] = entry.engine
     if entry.comment:
@@ -245,6 +245,13 @@ def to_summary(entry: Entry) -> dict[str, str]:
         summary[PAYLOAD_LOCATION] = entry.payload.location
         summary[PAYLOAD_SHA256] = entry.payload.sha256 or ""
     return summary
+
+
+def _digits(number: int) -> str:
+    """Give a number as records hold it: any other one would make the log unreadable for all."""
+    assert type(number) is int, number
+    assert number >= 0, number
+    return str(number)
 
 
 def from_summary(summary: Mapping[str, str]) -> Entry:

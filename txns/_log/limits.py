@@ -7,7 +7,7 @@ So one record costs everybody a bounded amount of work. Docs/spec.md 4.7. Pure.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from txns.errors import TOO_MUCH, InvalidUsage
 
@@ -18,6 +18,9 @@ COMMIT_TS_LE = 253_402_300_799_999
 """The last ms of the year 9999."""
 COMMIT_TS_EARLY_LE = COMMIT_TS_LE - 365 * 24 * 3600 * 1000
 """Above it lies the last year."""
+
+LENGTH_MS_LE = 36_500 * 24 * 3600 * 1000
+"""A hundred years: nothing is set to last longer, so that each end of it is a time."""
 
 COMMENT_MAX_BYTES = 4 * 1024
 TABLES_MAX = 1_000
@@ -38,6 +41,35 @@ VALUES_MAX = 2_000_000
 
 TEXT_MAX_CHARACTERS = 10_000_000
 NUMBER_MAX_CHARACTERS = 100
+
+
+@overload
+def whole(value: SupportsIndex, name: str, *, sqlstate: str = "42000") -> int: ...
+@overload
+def whole(value: SupportsIndex | None, name: str, *, sqlstate: str = "42000") -> int | None: ...
+def whole(value: SupportsIndex | None, name: str, *, sqlstate: str = "42000") -> int | None:
+    """
+    Give a caller's number as the int that a record holds, also where it is NumPy's.
+
+    What is written as 5.0 nobody reads: the log would be corrupt.
+
+    Args:
+        value: The number; None where it is not given.
+        name: Of the argument, for the message.
+        sqlstate: Of the error.
+
+    Raises:
+        InvalidUsage: It is not whole: a float, a text, a truth value; round it.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise InvalidUsage(
+            sqlstate,
+            "a whole number is wanted, an int, since the log holds no others: round it;"
+            f" {name}=`{value!r}`",
+        )
+    return value.__index__()
 
 
 def check_comment(comment: str) -> None:

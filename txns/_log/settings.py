@@ -19,7 +19,7 @@ NEXT = "next"
 _DAY_MS = 24 * 3600 * 1000
 MAX_AGE_MS_GE = 1000
 MAX_AGE_MS_LE = 30 * _DAY_MS
-ID_RETENTION_MS_LE = 36_500 * _DAY_MS
+ID_RETENTION_MS_LE = limits.LENGTH_MS_LE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class Settings:
         Raises:
             InvalidUsage: 22023 saying what they may be.
         """
+        max_age_ms = limits.whole(max_age_ms, "max_age_ms", sqlstate="22023")
+        id_retention_ms = limits.whole(id_retention_ms, "id_retention_ms", sqlstate="22023")
         changed = Settings(
             self.max_age_ms if max_age_ms is None else max_age_ms,
             self.id_retention_ms if id_retention_ms is None else id_retention_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.transforms import IdentityTransform
 
+from txns._admin.listing import listed, plain
 from txns._identifier import parts_of
 from txns._log.entry import Isolation, Kind
 from txns._table.mark import mark_of
@@ -21,9 +23,13 @@ from txns._verify.processes import Processes, workers_of
 from txns._verify.replay import Anomaly, Replay
 from txns._verify.statements import SCHEMA, arrow, rows_of
 from txns._verify.workloads import EVENTS, HERE, MERGED_ON_READ, initial
+from txns.errors import Unsupported
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from txns._handle import Handle
+    from txns._identifier import Identifier
     from txns._verify.history import Deed
     from txns._verify.model import Rows, State
     from txns._verify.plan import Plan
@@ -102,12 +108,25 @@ def drop_tables(handle: Handle, names: dict[str, str]) -> None:
 
 
 def _drop_table(handle: Handle, name: str) -> None:
-    table = parts_of(name)
+    table, catalog = parts_of(name), handle.parts.catalog
     handle.parts.applier.apply(handle.parts.log.load(), table)
-    if mark_of(handle.parts.catalog.load_table(table).metadata) is not None:
+    loaded = catalog.load_table(table)
+    if mark_of(loaded.metadata) is not None:
         disturbances.adopt(handle, name)  # what a stranger that was stopped has left
         handle.forget(table)
-    handle.parts.catalog.purge_table(table)
+    catalog.purge_table(table)
+    _sweep(loaded, table)
+
+
+def _sweep(purged: Table, name: Identifier) -> None:
+    """Delete what sessions that were killed have staged, where a folder is the table's alone."""
+    folders = plain(purged.location()).split("/")
+    if not any(folder.startswith(name[0]) for folder in folders):
+        return  # the catalog has put it elsewhere: others may have files there
+    with suppress(Unsupported):  # what storage does not list stays
+        for file in listed(purged.io, purged.location()):
+            with suppress(FileNotFoundError):
+                purged.io.delete(file.path)
 
 
 def run(plan: Plan, *, kill: bool, disturb: bool) -> Ran:

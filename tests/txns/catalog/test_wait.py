@@ -120,6 +120,36 @@ def test_waiting_for_a_basis_that_never_comes(old_log):
     assert reads() == 0
 
 
+class SetBack(SteppingClock):
+    """A clock that somebody sets back by an hour while it is waited; the time goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self.back_ms
+
+    def sleep(self, ms: int) -> None:
+        super().sleep(ms)
+        self.back_ms = 3600 * 1000
+        assert self.slept_ms < 60_000, "it waits for the hour to come again"
+
+
+def test_waits_end_in_time_where_the_clock_is_set_back(old_log, monkeypatch):
+    old_log.clock = SetBack()
+    handle = old_log.open()
+    assert handle.wait("shop.nobody", 0, timeout_ms=5000) is None
+    old_log.clock = SetBack()
+    handle = old_log.open()
+    with pytest.raises(txns.InvalidUsage, match="was not reached in time: wait longer"):
+        handle.begin(basis=handle.upper + 10**9, basis_timeout_ms=5000)
+    old_log.clock = SetBack()
+    handle = old_log.open()
+    monkeypatch.setattr("txns._cli.options.Lake.parts", property(lambda _lake: handle.parts))
+    log.main(["--follow", "--for", "20s", "-n", "0"], standalone_mode=False)
+
+
 def test_a_subscription_that_hears_nothing(old_log):
     """The archive is read once, for what lies before."""
     end = old_log.open().upper + 5

@@ -55,6 +55,18 @@ def test_a_pause_is_one_between_looks(cli, options):
     assert (2, True) == (done.exit_code, "--every goes with --watch" in done.output)
 
 
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("length", ["36501d", "999999999999999999999d", 5000 * "9" + "s"])
+@pytest.mark.parametrize(
+    "command",
+    [("adopt", "--watch", "--every"), ("hold", "kept", "--ttl"), ("wait", "shop.a", "--timeout")],
+)
+def test_a_length_of_time_that_no_clock_has(cli, command, length):
+    """It is told before it is waited for, or logged."""
+    done = cli(*command, length)
+    assert (2, True) == (done.exit_code, "36500d at most" in done.output)
+
+
 def test_what_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
     plain = shop.another_catalog().load_table("shop.a")
     with plain.update_schema() as update:

@@ -129,9 +129,11 @@ public record TxnConfig(
         autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
         choice(options, "txns.conflicts", Conflicts.FILE, Conflicts.values()),
         choice(options, "txns.apply", Apply.AUTO, Apply.values()),
-        number(options, "txns.tidy-after").map(Long::intValue).orElse(32),
-        number(options, "txns.max-age-s").map(seconds -> 1000 * seconds).orElse(null),
-        number(options, "txns.id-retention-days").map(days -> DAY_MS * days).orElse(null),
+        number(options, "txns.tidy-after", 1)
+            .map(entries -> (int) Math.min(entries, Integer.MAX_VALUE))
+            .orElse(32),
+        number(options, "txns.max-age-s", 1000).orElse(null),
+        number(options, "txns.id-retention-days", DAY_MS).orElse(null),
         Arrays.stream(options.getOrDefault("txns.create-locations", "").split(","))
             .map(String::trim)
             .filter(folder -> !folder.isEmpty())
@@ -208,7 +210,8 @@ public record TxnConfig(
             key, value, Arrays.toString(values).toLowerCase(Locale.ROOT)));
   }
 
-  private static Optional<Long> number(Map<String, String> options, String key) {
+  /** A number of units as so many of what a unit has; at most as many as there are. */
+  private static Optional<Long> number(Map<String, String> options, String key, long unit) {
     String value = options.get(key);
     if (value == null) {
       return Optional.empty();
@@ -216,7 +219,7 @@ public record TxnConfig(
     try {
       long number = Long.parseLong(value.trim());
       if (number > 0) {
-        return Optional.of(number);
+        return Optional.of(Math.min(number, Long.MAX_VALUE / unit) * unit);
       }
     } catch (NumberFormatException e) {
       // told below, together with zero and negative numbers

@@ -134,7 +134,7 @@ public final class TxnHandle implements Closeable {
    * Transaction.State#COMMITTED} at once.
    *
    * @throws TxnException 25000 when the basis is not reached in time, or an explicit {@code
-   *     read_ts} lies above the upper; 0A000 while transactions are off
+   *     read_ts} lies above the upper or below 0; 0A000 while transactions are off
    */
   public Transaction begin(BeginOptions options) {
     return begin(options, null, 0);
@@ -182,6 +182,11 @@ public final class TxnHandle implements Closeable {
       head = await(options.basis(), options.basisTimeoutMs());
     }
     long readTs = options.asOf() == null ? head.upper() : options.asOf();
+    if (readTs < 0) {
+      throw TxnException.invalidUsage(
+          "25000",
+          String.format("the log has no time before 1970, read at 0 or above; as_of=`%d`", readTs));
+    }
     if (readTs > head.upper()) {
       throw TxnException.invalidUsage(
           "25000",
@@ -491,14 +496,15 @@ public final class TxnHandle implements Closeable {
   }
 
   private Head await(long basis, long timeoutMs) {
-    long deadlineMs = clock().nowMs() + timeoutMs;
+    long beganMs = clock().elapsedMs();
     Head head = log().load();
     while (head.upper() < basis) {
-      if (clock().nowMs() >= deadlineMs) {
+      if (clock().elapsedMs() - beganMs >= timeoutMs) {
         throw TxnException.invalidUsage(
             "25000",
             String.format(
-                "the basis was not reached in time; basis=`%d` upper=`%d` timeout_ms=`%d`",
+                "the basis was not reached in time: wait longer, or take the commit_ts of what has"
+                    + " committed in this log; basis=`%d` upper=`%d` timeout_ms=`%d`",
                 basis, head.upper(), timeoutMs));
       }
       clock().backOff(BASIS_POLL_MS);

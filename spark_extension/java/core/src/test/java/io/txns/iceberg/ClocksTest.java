@@ -101,6 +101,53 @@ public class ClocksTest {
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
   }
 
+  /** It is over when so much time has passed, and not when the clock shows a time again. */
+  @Test
+  void aBasisIsWaitedForNoLongerWhereTheClockIsSetBack() {
+    MovedClock setBack =
+        new MovedClock() {
+          @Override
+          public void backOff(long maxMs) {
+            setMs = -3_600_000;
+            aheadMs += maxMs;
+            assertThat(aheadMs).isLessThan(60_000);
+          }
+        };
+    TxnHandle waits = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, setBack);
+    BeginOptions options = BeginOptions.defaults().withBasis(handle.upper() + 100_000_000, 5000);
+    assertThatThrownBy(() -> waits.begin(options))
+        .hasMessageContaining("was not reached in time: wait longer");
+  }
+
+  /** As the beginning of 1970 is east of Greenwich; a record has no sign. */
+  @ParameterizedTest
+  @ValueSource(longs = {-1, -3_600_000, Long.MIN_VALUE})
+  void aTimeBefore1970IsNoneOfTheLog(long asOf) {
+    assertThatThrownBy(
+            () -> {
+              Transaction txn = handle.begin(BeginOptions.defaults().withAsOf(asOf));
+              handle.catalog(() -> txn).buildTable(id("shop.new"), Lake.SCHEMA).create();
+              txn.commit();
+            })
+        .hasMessageContaining("1970");
+    lake.open();
+  }
+
+  @Test
+  void aBasisIsWaitedForForEver() {
+    MovedClock others =
+        new MovedClock() {
+          @Override
+          public void backOff(long maxMs) {
+            append(auto("shop.a"), 7);
+          }
+        };
+    TxnHandle waits = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, others);
+    long basis = handle.upper() + 1;
+    Transaction txn = waits.begin(BeginOptions.defaults().withBasis(basis, Long.MAX_VALUE));
+    assertThat(txn.readTs()).isGreaterThanOrEqualTo(basis);
+  }
+
   /** What the log is written with is its own time, not the clock's (docs/spec.md 3). */
   @ParameterizedTest
   @ValueSource(longs = {0, YEAR_MS})

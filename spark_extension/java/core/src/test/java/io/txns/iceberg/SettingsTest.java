@@ -17,6 +17,8 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The log's settings: for all of its processes, each of which may be stricter. */
 class SettingsTest {
@@ -124,6 +126,22 @@ class SettingsTest {
           clock.aheadMs += 1000L * effective + 1000;
           assertThatThrownBy(txn::commit).hasMessageContaining("may be " + effective + " s");
         });
+  }
+
+  /** What is no time any more is as good as what says nothing. */
+  @ParameterizedTest
+  @ValueSource(longs = {Long.MAX_VALUE, Long.MAX_VALUE / 500, 1L << 32})
+  void optionsThatAreTooLongAreLongAndNotNegative(long number) {
+    String text = String.valueOf(number);
+    TxnConfig config =
+        TxnConfig.from(
+            Map.of(
+                "txns.max-age-s", text, "txns.id-retention-days", text, "txns.tidy-after", text));
+    assertThat(config.tidyAfter()).isEqualTo(Integer.MAX_VALUE);
+    assertThat(config.within(LogSettings.DEFAULTS).maxAgeMs()).isEqualTo(DAY_MS);
+    assertThat(config.within(LogSettings.DEFAULTS).idRetentionMs()).isGreaterThan(36_500 * DAY_MS);
+    assertThat(config.laxerThan(LogSettings.DEFAULTS)).hasSize(1);
+    assertThat(config.idsSinceTs(LogSettings.DEFAULTS, 1, 1)).isNegative();
   }
 
   /** 1. An id commits, and is archived. 2. A host whose clock is 8 days fast tries it. */

@@ -526,6 +526,7 @@ class SparkSurfaceTest extends SparkTestBase {
     assertThat(changed.<Long>getAs("max_age_s")).isEqualTo(172_800L);
     assertThat(changed.<Long>getAs("id_retention_s")).isEqualTo(604_800L);
     fails("22023", spark, "CALL lake.system.settings(max_age_s => 0)");
+    fails("22023", spark, "CALL lake.system.settings(max_age_s => 9223372036854775807)");
     fails("22023", spark, "CALL lake.system.settings(id_retention_s => 60)");
     fails("22023", spark, "CALL lake.system.settings(apply => 'later')");
     spark.sql("BEGIN");

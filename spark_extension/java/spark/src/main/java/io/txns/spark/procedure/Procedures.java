@@ -264,8 +264,8 @@ public final class Procedures {
   }
 
   private static InternalRow[] settings(TxnHandle handle, InternalRow args) {
-    Long maxAgeMs = args.isNullAt(0) ? null : Math.multiplyExact(args.getLong(0), MS_PER_S);
-    Long idRetentionMs = args.isNullAt(1) ? null : Math.multiplyExact(args.getLong(1), MS_PER_S);
+    Long maxAgeMs = args.isNullAt(0) ? null : milliseconds(args.getLong(0));
+    Long idRetentionMs = args.isNullAt(1) ? null : milliseconds(args.getLong(1));
     TxnConfig.Apply apply =
         args.isNullAt(2) ? null : TxnConfig.Apply.parse(args.getUTF8String(2).toString());
     LogSettings set =
@@ -276,6 +276,12 @@ public final class Procedures {
         set.maxAgeMs() / MS_PER_S,
         set.idRetentionMs() / MS_PER_S,
         UTF8String.fromString(set.apply().name().toLowerCase(Locale.ROOT)));
+  }
+
+  /** Of what no log is set to as much as there is: it is told what it may be. */
+  private static long milliseconds(long seconds) {
+    long most = Long.MAX_VALUE / MS_PER_S;
+    return Math.max(-most, Math.min(seconds, most)) * MS_PER_S;
   }
 
   private static TableIdentifier table(TransactionCatalog catalog, InternalRow args) {

@@ -45,7 +45,8 @@ public final class TxnSession {
   private final List<TransactionCatalog> catalogs = new CopyOnWriteArrayList<>();
   private final RunningWrites writes = new RunningWrites();
 
-  private volatile long touchedAtMs = TxnClock.system().nowMs();
+  private final TxnClock clock;
+  private volatile long touchedAtMs;
   private volatile OpenTransaction open;
   private LostTransaction lost;
   private TxnModes defaults = TxnModes.NONE;
@@ -55,6 +56,12 @@ public final class TxnSession {
   private final WeakReference<SparkSession> session; // it is the key that this is the value of
 
   private TxnSession(SparkSession session) {
+    this(session, TxnClock.system());
+  }
+
+  TxnSession(SparkSession session, TxnClock clock) {
+    this.clock = clock;
+    this.touchedAtMs = clock.elapsedMs();
     this.context = session.sparkContext();
     this.session = new WeakReference<>(session);
   }
@@ -93,12 +100,12 @@ public final class TxnSession {
 
   /** Somebody works with the transaction. */
   public void touch() {
-    touchedAtMs = TxnClock.system().nowMs();
+    touchedAtMs = clock.elapsedMs();
   }
 
   /** For how long nobody has worked with the transaction, in ms. */
   long idleMs() {
-    return TxnClock.system().nowMs() - touchedAtMs;
+    return clock.elapsedMs() - touchedAtMs;
   }
 
   /** Undoes {@code transaction} if it is still the open one; the session is told when it asks. */

@@ -3,6 +3,7 @@ package io.txns.spark.session;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.TxnClock;
 import io.txns.spark.SparkTestBase;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.spark.Spark3Util;
@@ -24,6 +26,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Whose transaction it is, and what happens at once whatever transaction is open. */
 class SessionTest extends SparkTestBase {
@@ -218,6 +222,33 @@ class SessionTest extends SparkTestBase {
         });
     until(() -> files().equals(before));
     assertThat(count(spark, table)).isZero();
+  }
+
+  /** Neither has it been idle for an hour, nor is it waited for an hour longer. */
+  @ParameterizedTest
+  @ValueSource(longs = {3_600_000, -3_600_000})
+  void aClockThatIsSetEndsNoTransaction(long byMs) {
+    AtomicLong setMs = new AtomicLong();
+    TxnClock clock =
+        new TxnClock() {
+          @Override
+          public long nowMs() {
+            return TxnClock.system().nowMs() + setMs.get();
+          }
+
+          @Override
+          public String newTxnId() {
+            return TxnClock.system().newTxnId();
+          }
+
+          @Override
+          public void backOff(long maxMs) {
+            TxnClock.system().backOff(maxMs);
+          }
+        };
+    TxnSession state = new TxnSession(newSession(), clock);
+    setMs.set(byMs);
+    assertThat(state.idleMs()).isBetween(0L, 60_000L);
   }
 
   private WeakReference<SparkSession> begunAndLost() {
