@@ -73,6 +73,7 @@ def run(plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
 
 def ignore_warnings() -> None:
     """Say nothing of what pyiceberg remarks about statements that are as they are to be."""
-    logging.getLogger("pyiceberg.table").setLevel(logging.ERROR)  # a stranger's append tried again
+    tables = logging.getLogger("pyiceberg.table")  # noqa: TID251 -- nothing is said by it
+    tables.setLevel(logging.ERROR)  # a stranger's append is tried again
     warnings.filterwarnings("ignore", "Delete operation did not match any records")
     warnings.filterwarnings("ignore", "Merge on read is not yet supported")

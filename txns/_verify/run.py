@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from txns._admin.listing import listed, plain
 from txns._identifier import parts_of
@@ -28,6 +29,7 @@ from txns.errors import Unsupported
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from txns._admin.listing import File
     from txns._handle import Handle
     from txns._identifier import Identifier
     from txns._verify.history import Deed
@@ -114,19 +116,34 @@ def _drop_table(handle: Handle, name: str) -> None:
     if mark_of(loaded.metadata) is not None:
         disturbances.adopt(handle, name)  # what a stranger that was stopped has left
         handle.forget(table)
-    catalog.purge_table(table)
-    _sweep(loaded, table)
+    files = _own_files(loaded, table)
+    if files is None:
+        catalog.purge_table(table)
+        return
+    catalog.drop_table(table)
+
+    def delete(file: File) -> None:
+        with suppress(FileNotFoundError):
+            loaded.io.delete(file.path)
+
+    list(ExecutorFactory.get_or_create().map(delete, files))
 
 
-def _sweep(purged: Table, name: Identifier) -> None:
-    """Delete what sessions that were killed have staged, where a folder is the table's alone."""
-    folders = plain(purged.location()).split("/")
+def _own_files(table: Table, name: Identifier) -> list[File] | None:
+    """
+    List the files of a table whose folder is its alone, with what killed sessions have staged.
+
+    A purge by the catalog has none of that, and reads each manifest for every snapshot that names
+    it: after an hour of transactions it would take longer than they did. None where others may
+    have files in the folder, or storage does not list it.
+    """
+    folders = plain(table.location()).split("/")
     if not any(folder.startswith(name[0]) for folder in folders):
-        return  # the catalog has put it elsewhere: others may have files there
-    with suppress(Unsupported):  # what storage does not list stays
-        for file in listed(purged.io, purged.location()):
-            with suppress(FileNotFoundError):
-                purged.io.delete(file.path)
+        return None
+    try:
+        return listed(table.io, table.location())
+    except Unsupported:
+        return None
 
 
 def run(plan: Plan, *, kill: bool, disturb: bool) -> Ran:
