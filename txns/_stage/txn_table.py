@@ -314,7 +314,8 @@ class _NotingTransaction(LightTransaction):
         case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
     ) -> DataScan:
         expression = _parse_row_filter(row_filter)
-        self._on_read(self._rows_of(expression, case_sensitive))
+        if not self._filtered:
+            self._on_read(self._rows_of(expression, case_sensitive))
         return super()._scan(expression, case_sensitive)
 
     def delete(
