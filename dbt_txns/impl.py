@@ -23,6 +23,7 @@ from dbt.adapters.txns.debug import check
 from dbt.adapters.txns.others import built_by_others
 from dbt.adapters.txns.recompile import compile_again
 from dbt.adapters.txns.relation import TxnsRelation
+from dbt.adapters.txns.resumed import is_resumed, keep_what_is_built
 from dbt.adapters.txns.rows import literal_rows, texts
 from dbt.adapters.txns.scope import TxnsResponse, attempting
 from dbt.adapters.txns.turns import Turns
@@ -105,6 +106,7 @@ class TxnsAdapter(SparkAdapter):
             scope = self.connections.enter_scope(node.config, node.unique_id)
             scope.compiling = True
             scope.catalog = node.database or scope.catalog
+            scope.resumes = is_resumed(node)
             try:
                 yield
             finally:
@@ -171,6 +173,9 @@ class TxnsAdapter(SparkAdapter):
         if scope is not None:
             scope.catalog = relation.database or scope.catalog
             scope.builds = f"{relation.schema}.{relation.identifier}"
+            if scope.resumes:
+                assert body.context is not None
+                keep_what_is_built(body.context)
         if put_back(self, relation) and scope is not None:
             scope.stale = True
         with making_way(self, relation, kind):

@@ -25,6 +25,9 @@ _NAMED = (
 )
 _ALTERED = "the table was altered or replaced meanwhile: let what does so run alone"
 _WHOLE = "(filter true"
+# All that Spark knows of a condition that it cannot push down: which columns it needs.
+_NOT_NULL = "[^()=<>'\"]+ is not null"
+_NEARLY_WHOLE = re.compile(rf"\(filter \(*{_NOT_NULL}( and {_NOT_NULL})*\)*(?=[,)])")
 # The first whose words are in the error: what Spark says of what met what.
 _CURES = (
     (
@@ -102,6 +105,7 @@ def _is_beside(conflict: dbapi.TransactionConflict, builds: str) -> bool:
 
 def _cures(message: str, *, sibling: bool) -> list[str]:
     """Say what keeps the two apart from now on."""
+    message = _NEARLY_WHOLE.sub(_WHOLE, message)
     if _ONLY_READ in message:
         return [_LESS, _LOWER]
     cures = [cure for told, cure in _CURES if told in message][:1]

@@ -57,6 +57,7 @@ class Scope:
         compiled_in: The transaction that these reads were in; None if there were none.
         stale: Whether the text was made before what it rests on was put right.
         grows: Whether it adds to what is there, and replaces nothing that it knows of.
+        resumes: Whether `dbt retry` runs it, and a part of its table was built by the run before.
         attempting: Whether a macro runs that may be run again.
         new_rows: The table of its new rows, if it has made one.
         responses: Of the statements of the open transaction, to be told the commit_ts.
@@ -72,6 +73,7 @@ class Scope:
     compiled_in: str | None = None
     stale: bool = False
     grows: bool = False
+    resumes: bool = False
     attempting: bool = False
     new_rows: BaseRelation | None = None
     responses: list[TxnsResponse] = field(default_factory=list)

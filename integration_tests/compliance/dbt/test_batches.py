@@ -118,6 +118,18 @@ class TestFailingBatches:
         assert 1 == log.count("OK created batch")
         assert 4 * ["ours"] == self._runs(project)
 
+    def test_one_that_is_broken_in_a_full_refresh(self, project: Any) -> None:
+        """
+        What the refresh has built stays when `dbt retry`, which is one too, adds what it lacks.
+
+        It gives only the batches that failed, and the first of these is to replace the table.
+        """
+        words = ("run", "--full-refresh", "--select", "batched+", *_span(1, 4))
+        self._run(*words, run="ours", breaks=2)
+        _, log = run_dbt_and_capture(["retry", "--vars", json.dumps({"run": "ours"})])
+        assert 1 == log.count("OK created batch")
+        assert 4 * ["ours"] == self._runs(project)
+
     def test_two_runs_of_other_days(
         self, project: Any, at_first_commit: Any, tmp_path: Path
     ) -> None:

@@ -8,6 +8,7 @@ from dbt.adapters.txns.lost import explanation
 from txns_spark import dbapi
 
 OURS = '{"app": "dbt", "invocation_id": "ours", "node_id": "model.shop.orders"}'
+APPENDED = "a table that it read and appended to was written"
 THEIRS = OURS.replace("ours", "theirs")
 
 
@@ -25,6 +26,9 @@ THEIRS = OURS.replace("ours", "theirs")
             "whole",
         ),
         ("a table that it wrote over was written (filter true, file a)", OURS, "whole", ""),
+        (f"{APPENDED} (filter day is not null, file a)", THEIRS, "whole", "one file"),
+        (f"{APPENDED} (filter (d is not null and `a b` is not null))", OURS, "whole", "one file"),
+        (f"{APPENDED} (filter (d is not null and d = 1), file a)", THEIRS, "one file", "whole"),
         ("files that it replaced were changed by others (a)", THEIRS, "one file", "compaction"),
         ("files that it replaced were compacted by others (a)", THEIRS, "compaction", "one file"),
         ("the table that it appends to has another schema now", THEIRS, "altered", "one file"),
