@@ -14,7 +14,7 @@ def test_what_is_taken_away_is_there():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["read_check_dropped", "write_check_dropped"])
+@pytest.mark.parametrize("name", ["read_check_dropped", "added_files_unread"])
 def test_what_is_missing_is_seen(tmp_path, name):
     """Within a run of half a minute; how soon is in docs/simulation.md."""
     verdict = verdict_without(name, tmp_path, "auto", 30, 5)
