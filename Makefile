@@ -32,10 +32,11 @@ SUITES ?=
 test-% compliance-%: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
 	-XX:+UseSerialGC -Djava.io.tmpdir=$(TMPDIR)
 # They make thousands of small databases, and a disk is waited for at each commit: their folders lie in memory,
-# where 4 GB of it are free for files.
+# where 4 GB of it are free for files, and libraries that JVMs unpack may be loaded from there.
 MEMORY := /dev/shm
 TMPDIR ?= $(shell free=$$(df -Pk $(MEMORY) 2>/dev/null | awk 'NR == 2 {print $$4}' || true); \
-	[ -w $(MEMORY) ] && [ "$${free:-0}" -gt 4000000 ] && echo $(MEMORY) || echo /tmp)
+	[ -w $(MEMORY) ] && [ "$${free:-0}" -gt 4000000 ] && \
+	! grep -q ' $(MEMORY) .*noexec' /proc/mounts && echo $(MEMORY) || echo /tmp)
 test-% compliance-%: export TMPDIR := $(TMPDIR)
 
 # ------------------------------------------------------------ environments
