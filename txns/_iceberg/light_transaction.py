@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.table import Transaction, _parse_row_filter
+from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import UpdateSnapshot
-from pyiceberg.typedef import EMPTY_DICT
 
 from txns._iceberg.deletes import Deletes, Overwrites
-from txns._iceberg.two_valued import two_valued
 from txns._iceberg.updates import staged_over
 
 if TYPE_CHECKING:
     import uuid
 
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
@@ -43,19 +40,6 @@ class LightTransaction(Transaction):
             metadata = staged_over(base, updates) if updates else base
             self._so_far = base, updates, metadata
         return metadata
-
-    def delete(
-        self,
-        delete_filter: str | BooleanExpression,
-        snapshot_properties: dict[str, str] = EMPTY_DICT,
-        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        """Delete rows, and those alone, that a filter matches; see pyiceberg's own."""
-        expression = _parse_row_filter(delete_filter)
-        decided = two_valued(expression, self.table_metadata.schema(), case_sensitive)
-        super().delete(decided, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
         """Choose how a snapshot is made; see pyiceberg's own."""

@@ -22,6 +22,7 @@ from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 
 from txns._iceberg.light_transaction import LightTransaction, LightUpdates
+from txns._iceberg.two_valued import two_valued
 from txns._identifier import dotted_name
 from txns._stage import data_files
 from txns._stage.noted_scan import NotedScan
@@ -327,8 +328,9 @@ class _NotingTransaction(LightTransaction):
         **kwargs: Any,
     ) -> None:
         expression = _parse_row_filter(delete_filter)
+        decided = two_valued(expression, self.table_metadata.schema(), case_sensitive)
         with self._by_rows(self._rows_of(expression, case_sensitive)):
-            super().delete(expression, snapshot_properties, case_sensitive, *args, **kwargs)
+            super().delete(decided, snapshot_properties, case_sensitive, *args, **kwargs)
 
     def overwrite(
         self,
