@@ -425,17 +425,16 @@ class PairsTest {
     String name = "shop.p" + seed;
     Files files = new Files();
     boolean vectors = days == 1 ? random.nextBoolean() : random.nextInt(4) == 0;
-    Days.create(lake, name, Map.of("format-version", vectors ? "3" : "2"));
-    handle.register(Lake.id(name));
-    Table auto = handle.catalog(() -> null).loadTable(Lake.id(name));
-    auto.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
+    Table plain = Days.create(lake, name, Map.of("format-version", vectors ? "3" : "2"));
+    plain.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
     for (long day : LongStream.rangeClosed(1, days).toArray()) {
       long most = days == 1 ? 2 + random.nextInt(3) : random.nextInt(2);
       for (long each = 0; each <= most; each++) {
         List<Long> ids = List.of(10 * day + 2 * each, 10 * day + 2 * each + 1);
-        auto.newAppend().appendFile(files.write(auto, day, ids)).commit();
+        plain.newAppend().appendFile(files.write(plain, day, ids)).commit();
       }
     }
+    handle.register(Lake.id(name));
     Isolation level = random.nextBoolean() ? Isolation.SNAPSHOT : Isolation.STRICT_SERIALIZABLE;
     BeginOptions options = BeginOptions.defaults().withIsolation(level);
     Transaction first = handle.begin(options);
