@@ -236,7 +236,11 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     # Without an entry of its own, what it meant must come to nothing on what it read.
     registered = {name for name in attempt.tables if name not in worker.lake.creatable}
     known = all(history.at(name, attempt.read_ts) for name in registered)
-    meant = not known or attempt.changed(history, attempt.read_ts)
+    meant = (
+        bool(attempt.changed(history, attempt.read_ts))
+        if known
+        else any(not one.is_idle for one in attempt.operations)
+    )
     changes = attempt.logged_ts is not None or meant
     if changes and commit_ts != settled:
         raise Violation(
@@ -373,6 +377,12 @@ def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Ro
     except NoSuchTableError:
         return saw(worker, attempt, name, None)
     return saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
+
+
+def append_to(worker: Worker, txn: Any, attempt: Attempt, name: Identifier) -> None:
+    """Append to a table that is there."""
+    attempt.touched.add(name)
+    append(worker, txn.load_table(name), attempt, name)
 
 
 def append(

@@ -80,6 +80,11 @@ class Operation:
         """Whether it can stand on any newer state."""
         return self.verb == "append" and self.branch == "main"
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it leaves every version as it is."""
+        return self.verb in _OF_ROWS and not (self.rows or self.removed)
+
     def __str__(self) -> str:
         """Say it for a trace."""
         more = [f"+{sorted(self.rows)}"] if self.rows else []

@@ -23,8 +23,7 @@ def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     if rng.random() < 0.5:
         actions.create(worker, txn, attempt, name)
     elif actions.read(worker, txn, attempt, name) is None:
-        registered = lake.tables[0]
-        actions.append(worker, txn.load_table(registered), attempt, registered)
+        actions.append_to(worker, txn, attempt, lake.tables[0])
     lake.world.sleep(rng.randint(1, 60))
 
 
@@ -37,7 +36,7 @@ def _live(worker: Worker, txn: Any, attempt: Attempt) -> None:
     name = worker.lake.creatable[0]
     if actions.read(worker, txn, attempt, name) is None:
         actions.create(worker, txn, attempt, name)
-        actions.append(worker, txn.load_table(name), attempt, name)
+        actions.append_to(worker, txn, attempt, name)
     else:
         with actions.meaning(attempt, Operation(name, "drop")):
             txn.drop_table(name)

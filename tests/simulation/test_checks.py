@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from tests.simulation import formats, row_lineage
+from tests.simulation.attempts import Operation as Meant
 from tests.simulation.attempts import Version
 from tests.simulation.contents import File, Manifest
 from tests.simulation.history import History
@@ -220,3 +221,11 @@ def test_a_moment_inside_an_entry_is_not_what_was_logged():
     assert TableChecks.is_as_logged(metadata)
     metadata.current_snapshot = lambda: first
     assert not TableChecks.is_as_logged(metadata)
+
+
+def test_to_remove_nothing_and_to_add_nothing_is_to_mean_nothing():
+    """It is told the moment that it reads at, and has no entry."""
+    assert Meant(A, "overwrite").is_idle
+    assert not Meant(A, "overwrite", rows=frozenset({1})).is_idle
+    assert not Meant(A, "overwrite", removed=frozenset({1})).is_idle
+    assert not Meant(A, "drop").is_idle

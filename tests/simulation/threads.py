@@ -73,9 +73,8 @@ def _shared(worker: Worker, txn: Any, attempt: Attempt) -> None:
 
 def _appends(thread: Worker, txn: Any, attempt: Attempt, own: dict[str, Identifier]) -> None:
     name = own[thread.process.name]
-    attempt.touched.add(name)
     for _ in range(thread.rng.randint(1, 3)):
-        actions.append(thread, txn.load_table(name), attempt, name)
+        actions.append_to(thread, txn, attempt, name)
 
 
 def _let_run(worker: Worker, threads: list[Worker], does: Callable[[Worker], None]) -> None:
@@ -104,8 +103,7 @@ def _run(thread: Worker, shared_id: str | None) -> None:
             actions.statements(worker, txn, attempt)
         else:
             name = worker.rng.choice(worker.lake.tables)
-            attempt.touched.add(name)
-            actions.append(worker, txn.load_table(name), attempt, name)
+            actions.append_to(worker, txn, attempt, name)
         world.sleep(max(0, meet_ms - world.now_ms))
 
     actions.transact(thread, statements, shared_id)
