@@ -13,18 +13,21 @@ import java.util.function.Consumer;
  * Early doom: a transaction that has lost learns it at its next statement, not at its commit. What
  * it still has to do may take hours. Safety does not depend on it: the commit validates again.
  *
- * <p>What this process has heard of the log is known without a question. The catalog is asked
- * seldom: most transactions are over before, and each of their statements would be a question more.
+ * <p>What this process has heard of the log is known without a question. The catalog is asked less
+ * often: most transactions are over before, and each of their statements would be a question more.
  */
 final class EarlyDoom {
   /** What a transaction does in less is not worth a look, in ms. */
   static final long PAUSE_MS = 100;
 
   /** For so long, in ms, it is enough to know what the process has heard of the log. */
-  static final long HEARD_MS = 30_000;
+  static final long HEARD_MS = 1_000;
 
   /** One part in so many of a transaction's time is spent on looks, at most. */
   private static final long SHARE = 10;
+
+  /** And one part in so many on waiting for the catalog's answers. */
+  private static final long ASKED_SHARE = 50;
 
   private static final TxnLogger LOG = TxnLogger.of(EarlyDoom.class);
 
@@ -32,15 +35,16 @@ final class EarlyDoom {
   private final CommitLoop loop;
   private final TxnClock clock;
   private volatile long dueMs;
-  private long askedMs;
+  private long askDueMs;
 
   /** Begin with a transaction, whose head has just been loaded. */
   EarlyDoom(CommitLog log, CommitLoop loop, TxnClock clock) {
     this.log = log;
     this.loop = loop;
     this.clock = clock;
-    this.askedMs = clock.elapsedMs();
-    this.dueMs = askedMs + PAUSE_MS;
+    long nowMs = clock.elapsedMs();
+    this.dueMs = nowMs + PAUSE_MS;
+    this.askDueMs = nowMs + HEARD_MS;
   }
 
   boolean isDue() {
@@ -68,12 +72,16 @@ final class EarlyDoom {
   }
 
   private Head head(long nowMs) {
-    if (nowMs - askedMs < HEARD_MS) {
+    if (nowMs < askDueMs) {
       return loop.heard();
     }
-    askedMs = nowMs;
-    Head head = log.loadIfExists();
-    loop.hear(head);
-    return head;
+    try {
+      Head head = log.loadIfExists();
+      loop.hear(head);
+      return head;
+    } finally {
+      long answeredMs = clock.elapsedMs();
+      askDueMs = answeredMs + Math.max(HEARD_MS, ASKED_SHARE * (answeredMs - nowMs));
+    }
   }
 }

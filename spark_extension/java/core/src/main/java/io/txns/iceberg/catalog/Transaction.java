@@ -298,6 +298,26 @@ public final class Transaction {
     }
   }
 
+  /**
+   * A write runs, and stages what it does at its end: whether that would be in vain, as far as is
+   * known. What is found is its {@link #loss()}.
+   *
+   * @return empty as long as it may still commit
+   */
+  public Optional<TxnException> lossWhileWriting() {
+    try {
+      beforeWrite();
+    } catch (TxnException lost) {
+      return Optional.of(lost);
+    }
+    return loss();
+  }
+
+  /** Whether it is to be told before its commit that it has lost. */
+  public boolean isToldEarly() {
+    return doom.isPresent();
+  }
+
   private boolean isToLook() {
     return doom.isPresent()
         && doom.get().isDue()

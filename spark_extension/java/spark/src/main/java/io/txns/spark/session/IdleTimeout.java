@@ -81,14 +81,14 @@ public final class IdleTimeout implements Runnable {
       return;
     }
     if (owner == null) {
-      Undoing.soon(state::abandon);
+      Background.UNDOING.soon(state::abandon);
       return;
     }
     if (state.writes().isAny() || isQuerying(owner)) {
       state.touch();
     }
     if (isIdle()) {
-      Undoing.soon(() -> expire(watched));
+      Background.UNDOING.soon(() -> expire(watched));
     } else {
       again();
     }

@@ -30,7 +30,7 @@ record LostTransaction(
     LostTransaction lost =
         new LostTransaction(transaction, catalog, nowMs - begunMs, nowMs, new AtomicBoolean(false));
     if (!transaction.turn().held().isEmpty()) {
-      Undoing.later(SOON_MS, lost::giveUpUnlessFollowed);
+      Background.UNDOING.later(SOON_MS, lost::giveUpUnlessFollowed);
     }
     return lost;
   }
@@ -56,7 +56,7 @@ record LostTransaction(
 
   static void giveUp(Transaction transaction, TransactionCatalog catalog) {
     if (!transaction.turn().held().isEmpty()) {
-      Undoing.soon(() -> catalog.handle().giveUp(transaction));
+      Background.UNDOING.soon(() -> catalog.handle().giveUp(transaction));
     }
   }
 

@@ -92,7 +92,7 @@ public final class SessionEnds extends SparkListener {
     } else if (name.equals(THRIFT + "SessionClosed") || name.equals(CONNECT + "SessionClosed")) {
       TxnSession state = sessions.remove(text(event, 0));
       if (state != null) {
-        Undoing.soon(state::abandon);
+        Background.UNDOING.soon(state::abandon);
       }
     }
   }

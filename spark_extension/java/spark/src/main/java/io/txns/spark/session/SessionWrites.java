@@ -75,13 +75,16 @@ public record SessionWrites(TxnSession state) {
   }
 
   private <T> T runExplicit(SparkSession session, Callable<T> body) throws Exception {
-    return state.abortsOnError(session.sessionState().conf())
-        ? runExplicit(true, body)
-        : state.writes().inTurn(() -> runExplicit(false, body));
+    boolean abortOnError = state.abortsOnError(session.sessionState().conf());
+    OpenTransaction owner = state.require("a write");
+    Callable<T> watched = () -> DoomWatch.during(session.sparkContext(), owner, body);
+    return abortOnError
+        ? runExplicit(owner, true, watched)
+        : state.writes().inTurn(() -> runExplicit(owner, false, watched));
   }
 
-  private <T> T runExplicit(boolean abortOnError, Callable<T> body) throws Exception {
-    OpenTransaction owner = state.require("a write");
+  private <T> T runExplicit(OpenTransaction owner, boolean abortOnError, Callable<T> body)
+      throws Exception {
     if (!abortOnError) {
       state.ifOpen(owner, transaction -> transaction.savepoint(SAVEPOINT));
     }

@@ -2,16 +2,26 @@ package io.txns.spark.session;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnHandle;
 import io.txns.spark.SparkTestBase;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.VoidFunction2;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -32,6 +42,9 @@ class EarlyDoomSparkTest extends SparkTestBase {
 
   /** What somebody else does once, while a task of a statement runs. */
   private static final AtomicReference<Runnable> MEANWHILE = new AtomicReference<>();
+
+  /** For how long {@code slowly} has yet to run, in ms. */
+  private static final AtomicLong LEFT_MS = new AtomicLong();
 
   private String second;
 
@@ -73,6 +86,44 @@ class EarlyDoomSparkTest extends SparkTestBase {
       Thread.sleep(150);
     }
     return day;
+  }
+
+  /** Has {@code slowly(v)} run {@code meanwhile}'s deed, and so many seconds, the first time. */
+  private void runsSlowly(int seconds) {
+    LEFT_MS.set(1000L * seconds);
+    spark
+        .udf()
+        .register(
+            "slowly", (UDF1<Integer, Integer>) EarlyDoomSparkTest::slowly, DataTypes.IntegerType);
+  }
+
+  private static Integer slowly(Integer value) throws InterruptedException {
+    meanwhile(0);
+    while (LEFT_MS.addAndGet(-100) > 0) {
+      TaskContext.get().killTaskIfInterrupted();
+      Thread.sleep(100);
+    }
+    return value;
+  }
+
+  /** Another driver: this one hears of nothing that it commits. */
+  private static TxnHandle anotherDriver() {
+    Map<String, String> options = new HashMap<>();
+    for (String name : List.of("uri", "warehouse", "jdbc.schema-version")) {
+      options.put(name, newSession().conf().get("spark.sql.catalog.lake." + name));
+    }
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options);
+    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), TxnClock.system());
+  }
+
+  private void deleteDay(TxnHandle by, int day) {
+    TableIdentifier name = TableIdentifier.parse(table.substring("lake.".length()));
+    by.catalog(() -> null)
+        .loadTable(name)
+        .newDelete()
+        .deleteFromRowFilter(Expressions.equal("day", day))
+        .commit();
   }
 
   private void update(SparkSession session, int day, int value) {
@@ -257,6 +308,63 @@ class EarlyDoomSparkTest extends SparkTestBase {
     session.sql("BEGIN");
     update(session, 1, 6);
     return List.of(told, session.sql("COMMIT").first().getAs("state"));
+  }
+
+  /**
+   * 1. A write runs, the first one of its transaction. 2. Somebody else writes what it has read. 3.
+   * It is stopped long before its end, and leaves nothing.
+   */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "UPDATE %1$s SET v = slowly(v) WHERE day = 1",
+        "INSERT INTO %2$s SELECT day, slowly(v) FROM %1$s WHERE day = 1",
+        "MERGE INTO %1$s t USING (SELECT 1 AS day) s ON t.day = s.day AND slowly(t.v) = 0"
+            + " WHEN MATCHED THEN UPDATE SET v = 5"
+      })
+  void aWriteThatRunsIsStopped(String text) throws Exception {
+    runsSlowly(600);
+    meanwhile(() -> update(other, 1, 7));
+    spark.sql("BEGIN");
+    assertThat((Throwable) fails("40001", spark, text.formatted(table, second)))
+        .hasMessageContaining("table=`" + table.substring("lake.".length()) + "`");
+    assertThat(LEFT_MS.get()).as("it has stopped").isPositive();
+    assertThat(state(spark)).isEqualTo("aborted");
+    fails("40001", spark, "COMMIT");
+    assertThat(rows(spark, "SELECT * FROM " + table + " ORDER BY day"))
+        .containsExactly("1|7", "2|0");
+    assertThat(count(spark, second)).isEqualTo(2);
+  }
+
+  @Test
+  void aWriteThatRunsIsStoppedByAnotherDriver() throws Exception {
+    TxnHandle driver = anotherDriver();
+    runsSlowly(600);
+    meanwhile(() -> deleteDay(driver, 1));
+    spark.sql("BEGIN");
+    fails("40001", spark, "UPDATE " + table + " SET v = slowly(v) WHERE day = 1");
+    assertThat(LEFT_MS.get()).isPositive();
+  }
+
+  @Test
+  void aBlockWhoseWriteIsStoppedRunsAgain() throws Exception {
+    runsSlowly(20);
+    meanwhile(() -> update(other, 1, 7));
+    String update = "UPDATE " + table + " SET v = slowly(v) + 1 WHERE day = 1;";
+    spark.sql("BEGIN ATOMIC " + update + " END");
+    assertThat(rows(other, "SELECT v FROM " + table + " WHERE day = 1")).containsExactly("8");
+  }
+
+  /** 1. A write runs. 2. Somebody else writes another day. 3. It ends, in its time. */
+  @Test
+  void aWriteThatMeetsNobodyIsNotStopped() {
+    runsSlowly(3);
+    meanwhile(() -> update(other, 2, 7));
+    spark.sql("BEGIN");
+    spark.sql("UPDATE " + table + " SET v = slowly(v) + 1 WHERE day = 1");
+    spark.sql("COMMIT");
+    assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY day"))
+        .containsExactly("1|1", "2|7");
   }
 
   @Test
