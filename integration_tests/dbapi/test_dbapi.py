@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Open = Callable[..., dbapi.Connection]
 
+pytestmark = pytest.mark.sampled
+
 UTC = dt.UTC
 CEST = dt.timezone(dt.timedelta(hours=2))
 VALUES: list[tuple[str, Any]] = [

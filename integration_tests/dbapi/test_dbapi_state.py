@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Open = Callable[..., dbapi.Connection]
 
+pytestmark = pytest.mark.sampled
+
 
 @pytest.fixture
 def rows(open_connection: Open, table: str) -> Callable[[], int]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Open = Callable[..., dbapi.Connection]
 
+pytestmark = pytest.mark.sampled
+
 UTC = dt.UTC
 _COLUMNS = 100
 _MANY_VALUES = 20_000

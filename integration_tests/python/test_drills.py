@@ -11,6 +11,8 @@ from integration_tests.drills import DRILLS, Drill, Lake, carry_out
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled
+
 
 @pytest.mark.parametrize("drill", DRILLS, ids=[each.name.replace(" ", "-") for each in DRILLS])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.sampled
+
 DAY_S = 24 * 60 * 60
 
 

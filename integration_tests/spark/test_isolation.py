@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from txns_spark.errors import TransactionError
 
+pytestmark = pytest.mark.sampled
+
 SERIALIZABLE = ["SERIALIZABLE", "STRICT SERIALIZABLE"]
 EVERY_LEVEL = ["SNAPSHOT", *SERIALIZABLE]
 WEAKER_NAMES = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.sampled
+
 REWRITES = {
     "rewrite_data_files": "options => map('rewrite-all', 'true')",
     "rewrite_manifests": "use_caching => false",

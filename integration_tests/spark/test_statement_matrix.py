@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.sampled
+
 CASES = [*STATEMENTS, *CHANGES]
 
 
