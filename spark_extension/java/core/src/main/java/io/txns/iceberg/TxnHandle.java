@@ -5,14 +5,13 @@ import io.txns.iceberg.admin.OffSwitch;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.admin.Repairer;
 import io.txns.iceberg.admin.TableRecovery;
-import io.txns.iceberg.catalog.Begun;
+import io.txns.iceberg.catalog.Beginning;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.commit.AppliedTo;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Turn;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.table.Claim;
@@ -20,9 +19,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -35,18 +32,15 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * first registration, or the first table that is created through it.
  */
 public final class TxnHandle implements Closeable {
-  private static final long BASIS_POLL_MS = 50;
-
-  private static final TxnLogger LOG = TxnLogger.of(TxnHandle.class);
-
   private final Services services;
-  private final AtomicBoolean warned = new AtomicBoolean();
+  private final Beginning beginning;
   private volatile Seen seen = new Seen(null, SeenHead.NONE);
 
   private record Seen(Head of, SeenHead what) {}
 
   private TxnHandle(Services services) {
     this.services = services;
+    this.beginning = new Beginning(services);
   }
 
   /**
@@ -150,10 +144,10 @@ public final class TxnHandle implements Closeable {
     String id = options.id() == null ? clock().newTxnId() : options.id();
     Turn turn = lost == null ? null : again(lost, tookMs - lost.waitedMs(), id);
     if (turn == null) {
-      return begun(options, id);
+      return beginning.explicit(options, id);
     }
     try {
-      return begun(options, id).inTurn(turn);
+      return beginning.explicit(options, id).inTurn(turn);
     } catch (RuntimeException e) {
       services.reserver().giveUp(turn); // nobody else knows of it
       throw e;
@@ -174,122 +168,23 @@ public final class TxnHandle implements Closeable {
     services.reserver().giveUp(lost.turn());
   }
 
-  private Transaction begun(BeginOptions options, String id) {
-    Head head = log().loadIfEver();
-    services.loop().hear(head);
-    warnOfLaxer(head);
-    if (options.basis() != null) {
-      head = await(options.basis(), options.basisTimeoutMs());
-    }
-    long readTs = options.asOf() == null ? head.upper() : options.asOf();
-    if (readTs < 0) {
-      throw TxnException.invalidUsage(
-          "25000",
-          String.format("the log has no time before 1970, read at 0 or above; as_of=`%d`", readTs));
-    }
-    if (readTs > head.upper()) {
-      throw TxnException.invalidUsage(
-          "25000",
-          String.format(
-              "nothing has committed at that time yet, read at the upper or below; as_of=`%d`"
-                  + " upper=`%d`",
-              readTs, head.upper()));
-    }
-    boolean fresh = options.id() == null;
-    long nowMs = clock().nowMs();
-    boolean byFile = config().conflicts() == TxnConfig.Conflicts.FILE;
-    Begun begun =
-        new Begun(
-            id,
-            fresh,
-            isolation(options),
-            byFile,
-            options.readOnly(),
-            true,
-            options.toldEarly(),
-            nowMs);
-    Transaction transaction = transaction(head, readTs, begun);
-    if (!fresh) {
-      long sinceTs = config().idsSinceTs(head.state().settings(), head.upper(), nowMs);
-      Optional<Entry> known = services.loop().find(head, id, sinceTs);
-      if (known.isPresent()) {
-        services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
-        return transaction.alreadyCommitted(services.committer().committed(known.get()));
-      }
-    }
-    if (head.state().off()) {
-      throw TxnException.off();
-    }
-    services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
-    return transaction;
-  }
-
-  /** Say once which options do not count. */
-  private void warnOfLaxer(Head head) {
-    List<String> laxer = config().laxerThan(head.state().settings());
-    if (!laxer.isEmpty() && warned.compareAndSet(false, true)) {
-      LOG.warn(
-          "options do not count, since the log is stricter (system.settings): {}",
-          String.join("; ", laxer));
-    }
-  }
-
-  private Transaction transaction(Head head, long readTs, Begun begun) {
-    return new Transaction(
-        services.tables(),
-        services.log(),
-        services.checks(),
-        services.loop(),
-        services.committer(),
-        clock(),
-        head,
-        readTs,
-        begun);
-  }
-
-  /** Strict serializability reads at the upper: an explicit timestamp is a level below it. */
-  private Isolation isolation(BeginOptions options) {
-    boolean strict = options.isolation() == Isolation.STRICT_SERIALIZABLE;
-    if (options.asOf() != null && strict) {
-      throw TxnException.invalidUsage(
-          "25000",
-          "STRICT SERIALIZABLE reads at the newest timestamp: leave out AS OF, or use ISOLATION"
-              + " LEVEL SERIALIZABLE");
-    }
-    if (options.isolation() != null) {
-      return options.isolation();
-    }
-    return options.asOf() != null && config().isolation() == Isolation.STRICT_SERIALIZABLE
-        ? Isolation.SERIALIZABLE
-        : config().isolation();
-  }
-
   /**
    * Begin the implicit transaction of one statement: its reads are pinned at the upper, its one
    * Iceberg operation commits at once, on whatever base Iceberg's own retry has come to.
    */
   public Transaction beginStatement() {
     Head head = log().loadIfExists();
-    return beginStatement(head, head.upper());
+    return beginning.statement(head, head.upper());
   }
 
   /** The same for a statement whose tables were loaded before it, from {@code readTs} on, in ms. */
   public Transaction beginStatement(long readTs) {
-    return beginStatement(log().loadIfExists(), readTs);
+    return beginning.statement(log().loadIfExists(), readTs);
   }
 
   /** Whether what single statements read is validated, as options may ask for. */
   public boolean validatesStatements() {
-    return config().autocommitIsolation() != null;
-  }
-
-  private Transaction beginStatement(Head head, long readTs) {
-    warnOfLaxer(head);
-    Isolation isolation =
-        validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
-    Begun begun =
-        new Begun(clock().newTxnId(), true, isolation, false, false, false, false, clock().nowMs());
-    return transaction(head, readTs, begun);
+    return beginning.validatesStatements();
   }
 
   /**
@@ -489,28 +384,6 @@ public final class TxnHandle implements Closeable {
 
   private TxnClock clock() {
     return services.clock();
-  }
-
-  private TxnConfig config() {
-    return services.config().get();
-  }
-
-  private Head await(long basis, long timeoutMs) {
-    long beganMs = clock().elapsedMs();
-    Head head = log().load();
-    while (head.upper() < basis) {
-      if (clock().elapsedMs() - beganMs >= timeoutMs) {
-        throw TxnException.invalidUsage(
-            "25000",
-            String.format(
-                "the basis was not reached in time: wait longer, or take the commit_ts of what has"
-                    + " committed in this log; basis=`%d` upper=`%d` timeout_ms=`%d`",
-                basis, head.upper(), timeoutMs));
-      }
-      clock().backOff(BASIS_POLL_MS);
-      head = log().load();
-    }
-    return head;
   }
 
   /** Close the catalog underneath, where it can be closed. */

@@ -18,7 +18,7 @@ import java.util.function.UnaryOperator;
 
 /** Protections of two transactions that meet in one table, file by file, taken away. */
 final class MutationsOfMeetings {
-  private static final String BEGUN = "Transaction begun(BeginOptions, String)";
+  private static final String BEGUN = "Transaction explicit(BeginOptions, String)";
 
   static final List<Mutation> ALL =
       List.of(
@@ -56,7 +56,7 @@ final class MutationsOfMeetings {
               "tables_go_by_files",
               "who wants to clash with all that is done to a table does",
               call(
-                  "TxnHandle",
+                  "catalog.Beginning",
                   BEGUN,
                   "TxnConfig: TxnConfig.Conflicts conflicts()",
                   answer(TxnConfig.Conflicts.FILE))),
