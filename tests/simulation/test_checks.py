@@ -206,6 +206,24 @@ def test_a_table_is_as_logged_under_a_strangers_compaction(operation: Operation)
     assert not TableChecks.is_as_logged(metadata)
 
 
+def test_compactions_of_what_is_expired_have_its_rows():
+    first = Snapshot(
+        snapshot_id=2,
+        parent_snapshot_id=1,
+        manifest_list="memory://t/2",
+        summary=Summary(Operation.REPLACE),
+    )
+    second = first.model_copy(update={"snapshot_id": 3, "parent_snapshot_id": 2})
+    metadata = SimpleNamespace(
+        snapshots=[first, second],
+        current_snapshot=lambda: second,
+        properties={"txns.applied": "7"},
+    )
+    assert TableChecks.is_as_logged(metadata)
+    metadata.snapshots[0] = first.model_copy(update={"summary": Summary(Operation.APPEND)})
+    assert not TableChecks.is_as_logged(metadata)
+
+
 def test_a_moment_inside_an_entry_is_not_what_was_logged():
     """A stranger has put `main` back to it: the table is upset, and its expiry not retention's."""
     words = {"txns.commit-ts": "7"}
