@@ -500,6 +500,7 @@ def test_a_stranger_beside_a_dozen_transactions(lake, ours):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_stranger_beside_two_hundred_transactions(lake, ours):
     """The same for longer."""
     _beside(lake, ours, 200)
