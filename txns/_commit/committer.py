@@ -101,6 +101,8 @@ class Committer:
         """
         Look whether a transaction can still commit, as the log is now.
 
+        A table that came under care may have come for what it is about to write.
+
         Raises:
             Conflict: It never will.
             Exception: Of the catalog or the storage: nobody knows.
@@ -111,7 +113,7 @@ class Committer:
         key = request.key
         if key.origin is Origin.CALLERS and self._loop.find(head, key.txn_id, key.since_ts):
             return  # another try under its id has committed: its commit says so
-        self._validation.newer(request, head.state, head)
+        self._validation.newer(request, head.state, head, but=Kind.REGISTER)
 
     def _counted(self, request: CommitRequest) -> Entry:
         self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)

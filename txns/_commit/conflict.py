@@ -172,7 +172,7 @@ class ConflictChecker:
         """Hold what found nothing to change against others: it has looked all the same."""
         if not self.reads.wrote_by_rows(change.table, change.uuid):
             return None
-        words = "a table that it found nothing to change in was written"
+        words = "a table that it looked through for rows to change was written"
         return self._rows_clash(words, entry, change)
 
 

@@ -142,9 +142,17 @@ class Validation:
                 writes[table] = self._restaged(request, at, staged, moved.get(table, {}))
         return writes
 
-    def newer(self, request: CommitRequest, state: LogState, head: Head) -> list[Entry]:
+    def newer(
+        self, request: CommitRequest, state: LogState, head: Head, but: Kind | None = None
+    ) -> list[Entry]:
         """
         Give the entries above what a transaction has read: none of them clashes with it.
+
+        Args:
+            request: What is to be committed.
+            state: What it is held against.
+            head: Which holds that, or did before a lock was taken.
+            but: Entries that are left to a later check.
 
         Raises:
             Conflict: One does.
@@ -160,7 +168,7 @@ class Validation:
             request.writes,
             files if request.by_file else None,
         )
-        checker.validate(newer)
+        checker.validate([entry for entry in newer if entry.kind is not but])
         return newer
 
     def _restaged(

@@ -134,3 +134,16 @@ def test_what_another_try_under_its_id_has_committed_is_no_loss(lake, handle, na
     second.commit()
     assert first.committed.commit_ts == second.committed.commit_ts
     assert [1, 2] == lake.plain_ids(read)
+
+
+def test_what_came_under_care_for_it_is_no_reason(lake):
+    """1. It lists the tables. 2. It is about to write one, which comes under care for that."""
+    handle = lake.open(register="all")
+    plain = lake.table("plain", [1], register=False)
+    txn = handle.begin()
+    txn.list_tables("shop")
+    table = txn.load_table(plain)
+    lake.clock.ahead_ms += 200
+    table.append(rows(2))
+    txn.commit()
+    assert [1, 2] == lake.plain_ids(plain)

@@ -7,6 +7,7 @@ import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 
 /**
@@ -34,8 +35,8 @@ final class EarlyDoom {
   private final CommitLog log;
   private final CommitLoop loop;
   private final TxnClock clock;
+  private final AtomicLong askDueMs;
   private volatile long dueMs;
-  private long askDueMs;
 
   /** Begin with a transaction, whose head has just been loaded. */
   EarlyDoom(CommitLog log, CommitLoop loop, TxnClock clock) {
@@ -44,7 +45,7 @@ final class EarlyDoom {
     this.clock = clock;
     long nowMs = clock.elapsedMs();
     this.dueMs = nowMs + PAUSE_MS;
-    this.askDueMs = nowMs + HEARD_MS;
+    this.askDueMs = new AtomicLong(nowMs + HEARD_MS);
   }
 
   boolean isDue() {
@@ -52,7 +53,33 @@ final class EarlyDoom {
   }
 
   /**
-   * Look whether a transaction can still commit; the caller holds its lock.
+   * Ask the catalog what others have committed, where it is time to. The caller holds no lock: it
+   * may take as long to answer as it likes, and who works in the transaction does not wait for it.
+   */
+  void ask() {
+    long askedMs = clock.elapsedMs();
+    if (!claim(askedMs)) {
+      return;
+    }
+    try {
+      loop.hear(log.loadIfExists());
+    } catch (RuntimeException e) {
+      LOG.debug("what others have committed is not known, the commit will say it", e);
+    } finally {
+      long answeredMs = clock.elapsedMs();
+      askDueMs.set(answeredMs + Math.max(HEARD_MS, ASKED_SHARE * (answeredMs - askedMs)));
+    }
+  }
+
+  /** Whether it is time to ask, and nobody else does. */
+  private boolean claim(long nowMs) {
+    long dueToAskMs = askDueMs.get();
+    return nowMs >= dueToAskMs && askDueMs.compareAndSet(dueToAskMs, Long.MAX_VALUE);
+  }
+
+  /**
+   * Look whether a transaction can still commit, by what is known of the log; the caller holds its
+   * lock.
    *
    * @param check throws 40001 where it cannot on top of a head
    * @throws TxnException 40001: it has lost, run it again from its beginning
@@ -60,7 +87,7 @@ final class EarlyDoom {
   void look(Consumer<Head> check) {
     long beganMs = clock.elapsedMs();
     try {
-      check.accept(head(beganMs));
+      check.accept(loop.heard());
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
         throw e;
@@ -69,19 +96,5 @@ final class EarlyDoom {
     }
     long endedMs = clock.elapsedMs();
     dueMs = endedMs + Math.max(PAUSE_MS, SHARE * (endedMs - beganMs));
-  }
-
-  private Head head(long nowMs) {
-    if (nowMs < askDueMs) {
-      return loop.heard();
-    }
-    try {
-      Head head = log.loadIfExists();
-      loop.hear(head);
-      return head;
-    } finally {
-      long answeredMs = clock.elapsedMs();
-      askDueMs = answeredMs + Math.max(HEARD_MS, ASKED_SHARE * (answeredMs - nowMs));
-    }
   }
 }

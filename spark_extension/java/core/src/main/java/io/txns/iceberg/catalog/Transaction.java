@@ -4,7 +4,6 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogFields;
-import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnMetrics.Phase;
@@ -23,11 +22,9 @@ import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.stage.Writes;
 import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.iceberg.table.DataTables;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -274,13 +271,7 @@ public final class Transaction {
    * @throws TxnException 40001: it has lost, where it wants to be told early
    */
   void beforeRead() {
-    if (isToLook()) {
-      synchronized (writeSet) {
-        if (isToLook() && !staged().changed().isEmpty()) {
-          look();
-        }
-      }
-    }
+    look(true);
   }
 
   /**
@@ -289,13 +280,7 @@ public final class Transaction {
    * @throws TxnException 40001: it has lost, where it wants to be told early
    */
   void beforeWrite() {
-    if (isToLook()) {
-      synchronized (writeSet) {
-        if (isToLook()) {
-          look();
-        }
-      }
-    }
+    look(false);
   }
 
   /**
@@ -318,12 +303,28 @@ public final class Transaction {
     return doom.isPresent();
   }
 
-  private boolean isToLook() {
-    return doom.isPresent()
-        && doom.get().isDue()
-        && state == State.ACTIVE
-        && !readOnly()
-        && !attempts.mayLand();
+  /** The catalog is asked without the lock: what runs in the transaction goes on meanwhile. */
+  private void look(boolean readsAlone) {
+    if (isToLook(readsAlone)) {
+      doom.get().ask();
+      synchronized (writeSet) {
+        if (isToLook(readsAlone)) {
+          look();
+        }
+      }
+    }
+  }
+
+  private boolean isToLook(boolean readsAlone) {
+    if (doom.isEmpty() || !doom.get().isDue()) {
+      return false;
+    }
+    synchronized (writeSet) {
+      return state == State.ACTIVE
+          && !readOnly()
+          && !attempts.mayLand()
+          && !(readsAlone && staged().changed().isEmpty());
+    }
   }
 
   private void look() {
@@ -409,22 +410,12 @@ public final class Transaction {
       if (attempts.mayLand()) {
         settleRefused();
       }
-      lostAt = touched();
+      lostAt = writeSet.touched(isolation.validatesReads());
       attempts.removeLeftovers();
       staged().discard();
       state = State.ROLLED_BACK;
       staged().deleteDiscarded();
     }
-  }
-
-  /** The uuids of the tables that it has written, then of those whose reads are validated. */
-  private List<String> touched() {
-    Set<String> uuids = new LinkedHashSet<>();
-    staged().changed().values().stream()
-        .filter(one -> !one.isCreate())
-        .forEach(one -> uuids.add(TableNames.uuid(one.base())));
-    uuids.addAll(reads().uuids(isolation.validatesReads()));
-    return List.copyOf(uuids);
   }
 
   /** Ask whether an attempt that was refused can still commit; what it needs stays then. */

@@ -109,14 +109,18 @@ public final class Committer {
 
   /**
    * Look whether a transaction can still commit on top of a head, as far as its statements have
-   * said what they read.
+   * said what they read. A table that came under care may have come for what it is about to write.
    *
    * @throws TxnException 40001: it never will
    * @throws RuntimeException of the catalog or the storage: nobody knows
    */
   public void checkStanding(CommitRequest request, Head head) {
     if (head.exists() && head.upper() > request.readTs()) {
-      validation.newer(request, head, change -> !request.reads().isUnsaid(change));
+      validation.newer(
+          request,
+          head,
+          (entry, change) ->
+              entry.kind() != EntryKind.REGISTER && !request.reads().isUnsaid(change));
     }
   }
 

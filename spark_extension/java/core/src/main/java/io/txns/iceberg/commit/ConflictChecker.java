@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.Predicate;
+import java.util.function.BiPredicate;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -65,12 +65,12 @@ final class ConflictChecker {
    * @throws TxnException 40001 naming the table, the other transaction and the least {@code
    *     read_ts} that would not clash
    */
-  void validate(List<Entry> newer, Predicate<Change> which) {
+  void validate(List<Entry> newer, BiPredicate<Entry, Change> which) {
     long leastTs = newer.isEmpty() ? 0 : newer.get(newer.size() - 1).commitTs();
     TxnException first = null;
     for (Entry entry : newer) {
       for (Change change : entry.changes()) {
-        String reason = which.test(change) ? clash(entry, change) : null;
+        String reason = which.test(entry, change) ? clash(entry, change) : null;
         if (reason == null) {
           continue;
         }
@@ -184,7 +184,7 @@ final class ConflictChecker {
     if (!reads.hasConditionalWrite(change) || isSameRows(entry, change)) {
       return null;
     }
-    String words = "a table that it found nothing to change in was written";
+    String words = "a table that it looked through for rows to change was written";
     boolean byFile = goesByFiles(entry, change) && !reads.filtersOf(change).isEmpty();
     return byFile ? rowsClash(words, entry, change) : words;
   }

@@ -39,6 +39,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.BiPredicate;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -117,7 +118,7 @@ final class Validation {
   private Map<TableIdentifier, StagedTable> validated(
       CommitRequest request, Head head, Leftovers leftovers) {
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
-    List<Entry> newer = newer(request, head, change -> true);
+    List<Entry> newer = newer(request, head, (entry, change) -> true);
     Map<TableIdentifier, Map<String, Winner>> moved = new LinkedHashMap<>();
     note(newer, moved, change -> ConflictChecker.OF_FILES.contains(change.operation()));
     note(newer, moved, change -> !ConflictChecker.OF_FILES.contains(change.operation()));
@@ -156,7 +157,7 @@ final class Validation {
    * @param which of their changes it is held against
    * @throws TxnException 40001: one does
    */
-  List<Entry> newer(CommitRequest request, Head head, Predicate<Change> which) {
+  List<Entry> newer(CommitRequest request, Head head, BiPredicate<Entry, Change> which) {
     List<Entry> newer = timeline.above(head.state(), request.readTs());
     Optional<FileConflicts> files =
         request.byFile()

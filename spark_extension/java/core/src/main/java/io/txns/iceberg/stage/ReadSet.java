@@ -219,11 +219,15 @@ public final class ReadSet {
     return rows.stream().anyMatch(Rows::areAll) ? List.of(RowFilter.EVERYTHING) : filters;
   }
 
-  /** Whether somebody has yet to say by which rows the table of a change is read. */
+  /**
+   * Whether somebody has yet to say by which rows the table of a change is read, or written by what
+   * it holds: an overwrite says it when it is committed.
+   */
   public synchronized boolean isUnsaid(Change change) {
     return knownAs(change).stream()
-        .map(tables::get)
-        .anyMatch(rows -> rows != null && !rows.unsaid().isEmpty());
+            .map(tables::get)
+            .anyMatch(rows -> rows != null && !rows.unsaid().isEmpty())
+        || hasConditionalWrite(change) && filtersOf(change).isEmpty();
   }
 
   /**

@@ -10,6 +10,7 @@ import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -206,6 +207,20 @@ public final class WriteSet {
     loaded.putIfAbsent(table, dropped);
     reads.absent(table);
     return staged.computeIfAbsent(table, () -> StagedTable.of(dropped));
+  }
+
+  /**
+   * The uuids of the tables that were written, then of those that were read.
+   *
+   * @param all whether all reads are validated, or only what was written by what it holds
+   */
+  public synchronized List<String> touched(boolean all) {
+    Set<String> uuids = new LinkedHashSet<>();
+    staged.changed().values().stream()
+        .filter(one -> !one.isCreate())
+        .forEach(one -> uuids.add(TableNames.uuid(one.base())));
+    uuids.addAll(reads.uuids(all));
+    return List.copyOf(uuids);
   }
 
   /** Whether the transaction itself has created a table. */

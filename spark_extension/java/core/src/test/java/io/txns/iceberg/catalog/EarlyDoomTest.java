@@ -14,12 +14,15 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
+import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
@@ -260,7 +263,7 @@ class EarlyDoomTest {
   @Test
   void aCatalogThatCannotBeReachedIsNoReason() {
     AtomicBoolean reachable = new AtomicBoolean(true);
-    handle = TxnHandle.open("lake", failing(reachable), Lake.INLINE, clock);
+    handle = TxnHandle.open("lake", asking(() -> answer(reachable)), Lake.INLINE, clock);
     Transaction txn = begun();
     load(txn, THIRD);
     write(lake.open(), 1);
@@ -273,7 +276,14 @@ class EarlyDoomTest {
     refused(txn::commit);
   }
 
-  private JdbcCatalog failing(AtomicBoolean reachable) {
+  private static void answer(AtomicBoolean reachable) {
+    if (!reachable.get()) {
+      throw new ServiceUnavailableException("no route to host");
+    }
+  }
+
+  /** A client of the lake's catalog that runs {@code asked} before each answer. */
+  private JdbcCatalog asking(Runnable asked) {
     JdbcCatalog catalog =
         new JdbcCatalog() {
           @Override
@@ -281,18 +291,16 @@ class EarlyDoomTest {
             return new HookedOperations(super.newTableOps(identifier)) {
               @Override
               public TableMetadata current() {
-                return asked(super.current());
+                return answer(super.current());
               }
 
               @Override
               public TableMetadata refresh() {
-                return asked(super.refresh());
+                return answer(super.refresh());
               }
 
-              private TableMetadata asked(TableMetadata answer) {
-                if (!reachable.get()) {
-                  throw new ServiceUnavailableException("no route to host");
-                }
+              private TableMetadata answer(TableMetadata answer) {
+                asked.run();
                 return answer;
               }
             };
@@ -300,6 +308,78 @@ class EarlyDoomTest {
         };
     catalog.initialize("lake", lake.options());
     return catalog;
+  }
+
+  /** 1. A write runs, and is looked after. 2. The catalog does not answer. 3. The write ends. */
+  @Test
+  void aWriteDoesNotWaitForWhoLooksAfterIt() throws Exception {
+    Slow slow = new Slow("watch");
+    handle = TxnHandle.open("lake", asking(slow), Lake.INLINE, clock);
+    Transaction txn = begun();
+    Table written = load(txn, WRITTEN);
+    write(lake.open(), 1);
+    clock.aheadMs += EarlyDoom.HEARD_MS;
+    Thread watch = new Thread(txn::lossWhileWriting, "watch");
+    watch.start();
+    slow.asked.await();
+    append(written, 2);
+    txn.savepoint("s");
+    slow.answers.countDown();
+    watch.join();
+    assertThat(slow.late).as("it has waited").isFalse();
+    assertThat(txn.loss()).isPresent();
+  }
+
+  /** A catalog that lets a thread wait once, for ten seconds at most. */
+  private static final class Slow implements Runnable {
+    private final String thread;
+    private final CountDownLatch asked = new CountDownLatch(1);
+    private final CountDownLatch answers = new CountDownLatch(1);
+    private volatile boolean late;
+
+    private Slow(String thread) {
+      this.thread = thread;
+    }
+
+    @Override
+    public void run() {
+      if (Thread.currentThread().getName().equals(thread) && asked.getCount() > 0) {
+        asked.countDown();
+        try {
+          late |= !answers.await(10, TimeUnit.SECONDS);
+        } catch (InterruptedException e) {
+          throw new IllegalStateException(e);
+        }
+      }
+    }
+  }
+
+  /** 1. It lists the tables. 2. It is about to write one, which comes under care for that. */
+  @Test
+  void whatComesUnderCareForItIsNoReason() {
+    Map<String, String> all = Map.of("txns.register", "all", "txns.apply", "inline");
+    handle = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(all), clock);
+    Days.create(lake, "shop.plain", Map.of("format-version", "2"));
+    Transaction txn = begin();
+    handle.catalog(() -> txn).listTables(id(READ).namespace());
+    Table plain = loadForWrite(txn, "shop.plain");
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    assertThat(txn.lossWhileWriting()).isEmpty();
+    append(plain, 1);
+    txn.commit();
+  }
+
+  /** It may replace other days than those that somebody has written. */
+  @Test
+  void whatAnOverwriteHasYetToSayIsLeftToTheCommit() {
+    Transaction txn = begin();
+    TxnTable table = (TxnTable) load(txn, READ);
+    table.noteConditionalWrite(txn);
+    write(handle, 2);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    assertThat(txn.lossWhileWriting()).isEmpty();
+    table.newReplacePartitions().addFile(file(table, 1, 11)).commit();
+    txn.commit();
   }
 
   @Test

@@ -227,7 +227,7 @@ class RecordedHistoryTest {
   private static Object clash(TableIdentifier name, ReadSet reads, List<Entry> newer) {
     try {
       new ConflictChecker("probe", Isolation.SERIALIZABLE, reads, Map.of(), Optional.empty())
-          .validate(newer, change -> true);
+          .validate(newer, (entry, change) -> true);
       return null;
     } catch (TxnException e) {
       return List.of(

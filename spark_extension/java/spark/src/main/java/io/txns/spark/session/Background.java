@@ -41,9 +41,20 @@ final class Background {
     pool.execute(() -> LogFields.NONE.alone(task));
   }
 
-  /** Runs after {@code delayMs} ms; until then it takes no thread. */
-  void later(long delayMs, Runnable task) {
-    CompletableFuture.delayedExecutor(delayMs, TimeUnit.MILLISECONDS, pool)
-        .execute(() -> LogFields.NONE.alone(task));
+  /**
+   * Runs after {@code delayMs} ms; until then it takes no thread.
+   *
+   * @return calls it off where it has not begun: then nothing is left of it
+   */
+  Runnable later(long delayMs, Runnable task) {
+    CompletableFuture<Boolean> due =
+        new CompletableFuture<Boolean>().completeOnTimeout(true, delayMs, TimeUnit.MILLISECONDS);
+    due.thenAccept(
+        isDue -> {
+          if (isDue) {
+            soon(task);
+          }
+        });
+    return () -> due.complete(false); // a cancelled one would keep its timer
   }
 }

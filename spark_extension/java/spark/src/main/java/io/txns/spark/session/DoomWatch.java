@@ -1,5 +1,6 @@
 package io.txns.spark.session;
 
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Transaction;
@@ -20,17 +21,18 @@ final class DoomWatch {
   private static final TxnLogger LOG = TxnLogger.of(DoomWatch.class);
 
   private final SparkContext context;
-  private final Transaction transaction;
+  private final OpenTransaction owner;
 
   /** The jobs of this write, and no others, have it. */
   private final String tag = "txns-write-" + UUID.randomUUID();
 
+  private Runnable callOff;
   private TxnException loss;
   private boolean ended;
 
-  private DoomWatch(SparkContext context, Transaction transaction) {
+  private DoomWatch(SparkContext context, OpenTransaction owner) {
     this.context = context;
-    this.transaction = transaction;
+    this.owner = owner;
   }
 
   /**
@@ -40,10 +42,8 @@ final class DoomWatch {
    */
   static <T> T during(SparkContext context, OpenTransaction owner, Callable<T> body)
       throws Exception {
-    if (!owner.isBound() || !owner.transaction().isToldEarly()) {
-      return body.call();
-    }
-    return new DoomWatch(context, owner.transaction()).during(body);
+    boolean early = !owner.isBound() || owner.transaction().isToldEarly();
+    return early ? new DoomWatch(context, owner).during(body) : body.call();
   }
 
   private <T> T during(Callable<T> body) throws Exception {
@@ -60,32 +60,36 @@ final class DoomWatch {
     }
   }
 
-  private void again() {
-    Background.WATCHING.later(LOOK_MS, this::look);
+  private synchronized void again() {
+    if (!ended) {
+      callOff = Background.WATCHING.later(LOOK_MS, this::look);
+    }
   }
 
   private void look() {
-    if (!hasEnded()) {
-      transaction.lossWhileWriting().ifPresent(this::stop);
-      again(); // also for the jobs that begin after others were cancelled
+    Transaction transaction = owner.transaction(); // null until the write has touched a catalog
+    if (transaction != null) {
+      transaction.lossWhileWriting().ifPresent(found -> stop(transaction.id(), found));
     }
-  }
-
-  private synchronized boolean hasEnded() {
-    return ended;
+    again(); // also for the jobs that begin after others were cancelled
   }
 
   /** One that has ended meanwhile is let be: the next statement of its transaction is told. */
-  private synchronized void stop(TxnException found) {
-    if (!ended) {
-      loss = found;
-      LOG.debug("a write is stopped, its transaction has lost");
-      context.cancelJobsWithTag(tag, "because its transaction has lost a race");
+  private synchronized void stop(String txnId, TxnException found) {
+    if (ended) {
+      return;
     }
+    if (loss == null) {
+      LOG.info(LogFields.of(txnId), "a write is stopped, its transaction has lost");
+    }
+    loss = found;
+    context.cancelJobsWithTag(tag, "because its transaction " + txnId + " has lost a race");
   }
 
+  /** What was to look at it takes no thread any more, and keeps nothing of it. */
   private synchronized void end() {
     ended = true;
+    callOff.run();
   }
 
   private synchronized void tellWhyItEnded(Throwable failure) {

@@ -21,7 +21,7 @@ public final class OpenTransaction {
   private final Instant begunAt = Instant.ofEpochMilli(TxnClock.system().nowMs());
   private TxnModes modes;
   private TransactionCatalog catalog;
-  private Transaction transaction;
+  private volatile Transaction transaction; // whoever looks after a write does not wait for it
   private LostTransaction before;
   private long boundMs;
   private boolean used;

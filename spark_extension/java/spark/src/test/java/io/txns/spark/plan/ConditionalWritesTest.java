@@ -91,7 +91,8 @@ class ConditionalWritesTest extends SparkTestBase {
     // As a write: that some of them have read the table, too, is not what refuses them.
     assertThat((Throwable) fails("40001", spark, "COMMIT"))
         .message()
-        .containsAnyOf("a table that it wrote over", "a table that it found nothing to change in");
+        .containsAnyOf(
+            "a table that it wrote over", "a table that it looked through for rows to change");
     assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id"))
         .containsExactly("1|1", "5|6");
     assertThat(count(other, table + "_b")).isZero();

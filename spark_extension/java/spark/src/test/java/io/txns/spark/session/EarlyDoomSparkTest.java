@@ -1,14 +1,20 @@
 package io.txns.spark.session;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static scala.jdk.javaapi.CollectionConverters.asJava;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.spark.SparkTestBase;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
@@ -17,7 +23,9 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -355,6 +363,58 @@ class EarlyDoomSparkTest extends SparkTestBase {
     assertThat(rows(other, "SELECT v FROM " + table + " WHERE day = 1")).containsExactly("8");
   }
 
+  /** The table is as it was, or is not there. */
+  @ParameterizedTest
+  @ValueSource(strings = {"CREATE TABLE %s_new AS", "CREATE OR REPLACE TABLE %s AS"})
+  void aTableThatIsMadeOfAQuery(String text) throws Exception {
+    TxnHandle driver = anotherDriver();
+    runsSlowly(600);
+    meanwhile(() -> deleteDay(driver, 1));
+    spark.sql("BEGIN");
+    String query = " SELECT day, slowly(v) AS v FROM " + table + " WHERE day = 1";
+    fails("40001", spark, text.formatted(second) + query);
+    spark.sql("ROLLBACK");
+    assertThat(rows(spark, "SHOW TABLES LIKE '*second_new'")).isEmpty();
+    assertThat(count(spark, second)).isEqualTo(2);
+  }
+
+  /** It is its first statement, begun in another catalog. */
+  @Test
+  void aMultiInsert() throws Exception {
+    TxnHandle driver = anotherDriver();
+    runsSlowly(20);
+    meanwhile(() -> deleteDay(driver, 1));
+    spark.sql("USE spark_catalog");
+    spark.sql("BEGIN");
+    String into = " INSERT INTO " + second + " SELECT day, slowly(v)";
+    fails("40001", spark, "FROM (SELECT * FROM " + table + " WHERE day = 1)" + into + into);
+    assertThat(LEFT_MS.get()).as("it has stopped").isPositive();
+  }
+
+  /** Each is told, and none goes on. */
+  @ParameterizedTest
+  @ValueSource(strings = {"true", "false"})
+  void writesOfSeveralThreadsAreStopped(String abortOnError) throws Exception {
+    spark.conf().set("spark.sql.txns.abort-on-error", abortOnError);
+    TxnHandle driver = anotherDriver();
+    runsSlowly(600);
+    meanwhile(() -> deleteDay(driver, 1));
+    spark.sql("BEGIN");
+    String write = "INSERT INTO " + second + " SELECT day, slowly(v) FROM " + table;
+    ExecutorService pool = Executors.newFixedThreadPool(2);
+    try {
+      List<Callable<Object>> writes =
+          List.of(() -> fails("40001", spark, write), () -> fails("40001", spark, write));
+      for (Future<Object> done : pool.invokeAll(writes, 60, TimeUnit.SECONDS)) {
+        done.get();
+      }
+    } finally {
+      pool.shutdown();
+    }
+    fails("40001", spark, "COMMIT");
+    assertThat(count(spark, second)).isEqualTo(2);
+  }
+
   /** 1. A write runs. 2. Somebody else writes another day. 3. It ends, in its time. */
   @Test
   void aWriteThatMeetsNobodyIsNotStopped() {
@@ -365,6 +425,65 @@ class EarlyDoomSparkTest extends SparkTestBase {
     spark.sql("COMMIT");
     assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY day"))
         .containsExactly("1|1", "2|7");
+  }
+
+  /** An overwrite says at its end what it has replaced. */
+  @Test
+  void anOverwriteOfAnotherDayIsNotStopped() {
+    TxnHandle driver = anotherDriver();
+    runsSlowly(4);
+    meanwhile(() -> deleteDay(driver, 2));
+    spark.sql("BEGIN");
+    spark
+        .sql("SELECT day, slowly(v) + 1 AS v FROM " + second + " WHERE day = 1")
+        .write()
+        .format("iceberg")
+        .option("overwrite-mode", "dynamic")
+        .mode("overwrite")
+        .save(table);
+    spark.sql("COMMIT");
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1|1");
+  }
+
+  /** Its tasks delete what they have written, and the session's own tags stay. */
+  @Test
+  void aWriteThatIsStoppedLeavesNothing() throws Exception {
+    TxnHandle driver = anotherDriver();
+    spark.sparkContext().addJobTag("mine");
+    Set<Path> before = files();
+    runsSlowly(600);
+    meanwhile(() -> deleteDay(driver, 1));
+    spark.sql("BEGIN");
+    fails("40001", spark, "UPDATE " + table + " SET v = slowly(v) WHERE day = 1");
+    spark.sql("ROLLBACK");
+    assertThat(files()).isEqualTo(before);
+    assertThat(asJava(spark.sparkContext().getJobTags())).containsExactly("mine");
+    spark.sparkContext().removeJobTag("mine");
+    spark.sql("BEGIN");
+    update(spark, 2, 6);
+    spark.sql("COMMIT");
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("2|6");
+  }
+
+  /** The data files below the table, of whatever snapshot. */
+  private Set<Path> files() throws IOException {
+    String data = spark.table(table + ".files").first().getAs("file_path");
+    try (Stream<Path> all = Files.walk(Path.of(data).getParent().getParent())) {
+      return all.filter(each -> each.toString().endsWith(".parquet")).collect(Collectors.toSet());
+    }
+  }
+
+  /** 1. A write runs. 2. Its user cancels it. 3. That is what he is told. */
+  @Test
+  void whoCancelsAWriteHearsOfThat() {
+    runsSlowly(600);
+    meanwhile(() -> spark.sparkContext().cancelJobsWithTag("mine"));
+    spark.sql("BEGIN");
+    spark.sparkContext().addJobTag("mine");
+    assertThatThrownBy(() -> spark.sql("UPDATE " + table + " SET v = slowly(v) WHERE day = 1"))
+        .hasMessageContaining("SPARK_JOB_CANCELLED");
+    spark.sparkContext().removeJobTag("mine");
+    assertThat(state(spark)).isEqualTo("aborted");
   }
 
   @Test
