@@ -5,6 +5,8 @@
 
 Its sessions run the core without the protection (tests/simulation/mutations.py), on SQLite, beside
 compaction, expiry and strangers; it is judged with all of them. Exit code 1 where nothing was seen.
+With `auto` tables move with the log, and few things are applied: what is wrong with that takes
+longer to be seen than with `inline`.
 """
 
 from __future__ import annotations
