@@ -11,7 +11,7 @@ by `run_transaction` with three attempts. In a SQLite catalog and in PostgreSQL,
 pgserver brings.
 
     make bench NAME=contention
-    python benchmarks/contention.py --seconds 5 --long 3     a look, of which nothing is written
+    PYTHONPATH=. python benchmarks/contention.py --seconds 5 --long 3  a look; nothing is written
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ of the row before in one of them. Each process writes three transactions before 
 Every row is counted afterwards.
 
     make bench NAME=small_transactions
-    python benchmarks/small_transactions.py "same tables"     a look, of which nothing is written
+    PYTHONPATH=. python benchmarks/small_transactions.py "same tables"  a look; nothing is written
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ def verify_isolation(
         except BaseException:
             Path(plan.folder).rmdir()
             raise
-        say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
         try:
+            say(f"seed {plan.seed}, tables in {_namespace(plan)}, journals in {plan.folder}")
             _make_tables(handle, plan)
             ran = run.run(plan, kill=kill, disturb=disturb)
             verdict = run.judge(handle, plan, ran, judge_by or level)
@@ -187,8 +187,14 @@ def _make_tables(handle: Handle, plan: Plan) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does: its sessions end, and its tables go."""
-    stops = (signal.SIGINT, signal.SIGTERM)
+    """
+    Let SIGTERM do what Ctrl-C does: its sessions end, and its tables go.
+
+    So does the end of its terminal, but under `nohup`.
+    """
+    stops = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        stops.append(signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in stops]
     try:
         yield

@@ -18,8 +18,10 @@ from pyiceberg.expressions.visitors import (
     _StrictMetricsEvaluator,
 )
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus
+from pyiceberg.schema import index_by_id
 from pyiceberg.table.update.snapshot import _DeleteFiles, _OverwriteFiles, _SnapshotProducer
 from pyiceberg.typedef import KeyDefaultDict
+from pyiceberg.types import StructType
 
 from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.manifests import manifests_of
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
 
 
 class _Removes(_SnapshotProducer[Any]):
@@ -112,9 +115,11 @@ class Deletes(_Removes, _DeleteFiles):
         if planned is not None:
             return planned.__contains__, lambda _file: False
         schema = self._transaction.table_metadata.schema()
-        strict = _StrictMetricsEvaluator(
+        strict_evaluator = _StrictMetricsEvaluator(
             schema, self._predicate, case_sensitive=self._case_sensitive
-        ).eval
+        )
+        strict_evaluator.struct = _all_fields(schema)
+        strict = strict_evaluator.eval
         inclusive = _InclusiveMetricsEvaluator(
             schema, self._predicate, case_sensitive=self._case_sensitive
         ).eval
@@ -122,6 +127,11 @@ class Deletes(_Removes, _DeleteFiles):
             lambda file: strict(file) == ROWS_MUST_MATCH,
             lambda file: inclusive(file) != ROWS_MIGHT_NOT_MATCH,
         )
+
+
+def _all_fields(schema: Schema) -> StructType:
+    """Give the fields of structs beside the columns: pyiceberg looks for none, and ends there."""
+    return StructType(*index_by_id(schema).values())
 
 
 class Overwrites(_Removes, _OverwriteFiles):

@@ -14,6 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from txns._admin.listing import listed, plain
+from txns._iceberg import places
 from txns._identifier import parts_of
 from txns._log.entry import Isolation, Kind
 from txns._table.mark import mark_of
@@ -117,16 +118,22 @@ def _drop_table(handle: Handle, name: str) -> None:
         disturbances.adopt(handle, name)  # what a stranger that was stopped has left
         handle.forget(table)
     files = _own_files(loaded, table)
-    if files is None:
+    if files is None or _has_files_elsewhere(loaded):
         catalog.purge_table(table)
-        return
-    catalog.drop_table(table)
+    else:
+        catalog.drop_table(table)
 
     def delete(file: File) -> None:
         with suppress(FileNotFoundError):
             loaded.io.delete(file.path)
 
-    list(ExecutorFactory.get_or_create().map(delete, files))
+    list(ExecutorFactory.get_or_create().map(delete, files or ()))
+
+
+def _has_files_elsewhere(table: Table) -> bool:
+    """Whether a property of the table, or of all of its catalog's, puts files out of its folder."""
+    asked = filter(None, map(table.properties.get, places.PATHS))
+    return not all(places.is_at_or_below(path, table.location()) for path in asked)
 
 
 def _own_files(table: Table, name: Identifier) -> list[File] | None:

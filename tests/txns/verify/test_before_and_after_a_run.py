@@ -107,3 +107,19 @@ def test_files_of_others_stay(lake, handle):
     (shared / "of_others.parquet").write_text("")
     verify_run.drop_tables(handle, {**names, LISTS: ".".join(table.name())})
     assert ["of_others.parquet"] == [path.name for path in shared.rglob("*") if path.is_file()]
+
+
+def test_files_that_a_property_has_put_elsewhere_go_with_their_table(lake):
+    """They are not in its folder; what others have there stays."""
+    shared = lake.folder / "shared"
+    handle = lake.open(create_locations=f"file://{shared}")
+    names = _made(lake, handle)
+    verify_run.drop_tables(handle, {EVENTS: names[EVENTS]})
+    elsewhere = {"write.data.path": f"file://{shared}/events"}
+    table = handle.catalog().create_table(names[EVENTS], arrow([]).schema, properties=elsewhere)
+    table.append(arrow([Row(1, 1, 1)]))
+    (shared / "events" / "of_others.parquet").write_text("")
+    assert len([*shared.rglob("*.parquet")]) > 1
+    verify_run.drop_tables(handle, names)
+    assert [] == _files(lake)
+    assert ["of_others.parquet"] == [path.name for path in shared.rglob("*.parquet")]

@@ -39,13 +39,18 @@ from txns.errors import InvalidUsage
 WAIT_S = 240
 
 
-def _verify(lake, *options):
+def _where(lake):
     where = ["--uri", f"sqlite:///{lake.folder}/catalog.db?timeout=30", "--catalog", "lake"]
-    where += ["--warehouse", f"file://{lake.folder}/warehouse"]
+    return [*where, "--warehouse", f"file://{lake.folder}/warehouse", "verify-isolation"]
+
+
+def _command(lake):
+    return [sys.executable, "-c", "from txns._cli import main; main()", *_where(lake)]
+
+
+def _verify(lake, *options):
     out = ["--out", str(lake.folder / "told")]
-    return CliRunner().invoke(
-        main, [*where, "verify-isolation", *out, *options], standalone_mode=False
-    )
+    return CliRunner().invoke(main, [*_where(lake), *out, *options], standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +93,11 @@ def test_what_goes_on_beside_the_sessions(lake):
 @contextmanager
 def _running(lake):
     """Run it for ten minutes as a process, and give that when a session has begun to work."""
-    where = ["--uri", f"sqlite:///{lake.folder}/catalog.db?timeout=30", "--catalog", "lake"]
-    where += ["--warehouse", f"file://{lake.folder}/warehouse", "verify-isolation"]
     told = lake.folder / "told"
     options = ["--seconds", "600", "--sessions", "2", "--out", str(told)]
     with (lake.folder / "said").open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from txns._cli import main; main()", *where, *options],
+            [*_command(lake), *options],
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -112,22 +115,37 @@ def _running(lake):
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM]
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+        signal.SIGTERM,
+    ],
 )
 @pytest.mark.usefixtures("handle")
 def test_one_that_is_stopped_leaves_nothing(lake, number):
     """
     Its tables and its namespace go, its sessions end, and say nothing of that.
 
-    Ctrl-C reaches all processes of a terminal.
+    Ctrl-C reaches all processes of a terminal, as does its end, after which nobody reads it.
     """
     with _running(lake) as process:
-        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        (os.kill if number == signal.SIGTERM else os.killpg)(process.pid, number)
         assert exit_codes.STOPPED == process.wait(WAIT_S)
     assert [("shop",), ("txns",)] == sorted(lake.another_catalog().list_namespaces())
     said = (lake.folder / "said").read_text()
-    assert "Traceback" not in said
+    assert number == signal.SIGHUP or "Traceback" not in said
     assert "stopped before it was judged" in said
+
+
+@pytest.mark.usefixtures("handle")
+def test_one_that_nobody_listens_to_leaves_nothing(lake):
+    """As before `| head -0`: it ends where it first says something."""
+    command = [*_command(lake), "--seconds", "600", "--out", str(lake.folder / "told")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(WAIT_S)
+    assert [("shop",), ("txns",)] == sorted(lake.another_catalog().list_namespaces())
 
 
 def test_what_a_stranger_has_left_keeps_no_table(lake, handle):
