@@ -42,7 +42,8 @@ final class DoomWatch {
    */
   static <T> T during(SparkContext context, OpenTransaction owner, Callable<T> body)
       throws Exception {
-    boolean early = !owner.isBound() || owner.transaction().isToldEarly();
+    Transaction bound = owner.transaction();
+    boolean early = bound == null || bound.isToldEarly();
     return early ? new DoomWatch(context, owner).during(body) : body.call();
   }
 
