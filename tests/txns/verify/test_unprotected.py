@@ -63,7 +63,7 @@ def test_who_only_reads_has_seen_it_when_it_read():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["read_check_dropped", "added_files_unread"])
 def test_what_is_missing_is_seen(tmp_path, name):
-    """Within a run of half a minute; how soon is in docs/simulation.md."""
+    """Within a run of half a minute; how soon, `python -m tests.unprotected` tells."""
     verdict = verdict_without(name, tmp_path, "auto", 30, 5)
     number, _ = first_seen(verdict)
     assert number
