@@ -60,7 +60,7 @@ def test_a_conditional_write_of_nothing_is_validated_at_every_level(lake, handle
     txn.load_table(a).delete("id = 5")
     txn.load_table(b).append(rows(1))
     handle.catalog().load_table(a).append(rows(5))
-    with pytest.raises(txns.Conflict, match="found nothing to change"):
+    with pytest.raises(txns.Conflict, match="looked through for rows to change"):
         txn.commit()
 
 
@@ -140,7 +140,7 @@ def _deletes_nothing(table):
     ("level", "look", "clash"),
     [
         ("SERIALIZABLE", _reads, "a table that it read was written"),
-        ("SNAPSHOT", _deletes_nothing, "found nothing to change"),
+        ("SNAPSHOT", _deletes_nothing, "looked through for rows"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")

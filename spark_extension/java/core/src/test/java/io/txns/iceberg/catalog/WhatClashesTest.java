@@ -383,7 +383,7 @@ class WhatClashesTest {
     lake.catalog().renameTable(id("shop.y"), id("shop.z"));
     append(lake.open().catalog(() -> null).loadTable(id("shop.z")), 2);
     assertThatThrownBy(txn::commit)
-        .hasMessageContaining(conditional ? "found nothing to change" : "(filter true");
+        .hasMessageContaining(conditional ? "looked through for rows to change" : "(filter true");
   }
 
   /** What it wrote, a stranger has renamed, and somebody has written there. */
