@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant(
         "java-lost-session",
         Part.SPARK,
-        "if (owner == null) {\n      Undoing.soon(state::abandon);",
+        "if (owner == null) {\n      Background.UNDOING.soon(state::abandon);",
         "if (owner == null) {",
         "a transaction whose session nobody has any more is rolled back",
         "SessionTest#aLostSessionIsRolledBack",
