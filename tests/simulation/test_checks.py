@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent
@@ -36,6 +36,15 @@ def listed(contents: Contents, *files: File, row_id: int | None = None) -> None:
     """Let a manifest list have one manifest with some files."""
     manifest = Manifest("m", ManifestContent.DATA, 1, 1, row_id, files)
     contents.manifests = lambda _list: (manifest,)
+
+
+def _applied(*snapshots: Snapshot) -> Any:
+    """Give a table whose `main` is the last of its snapshots, and which has applied 7."""
+    return SimpleNamespace(
+        snapshots=list(snapshots),
+        current_snapshot=lambda: snapshots[-1],
+        properties={"txns.applied": "7"},
+    )
 
 
 @pytest.fixture
@@ -196,11 +205,7 @@ def test_a_table_is_as_logged_under_a_strangers_compaction(operation: Operation)
         manifest_list="memory://t/2",
         summary=Summary(Operation.REPLACE),
     )
-    metadata = SimpleNamespace(
-        snapshots=[ours, theirs],
-        current_snapshot=lambda: theirs,
-        properties={"txns.applied": "7"},
-    )
+    metadata = _applied(ours, theirs)
     assert TableChecks.is_as_logged(metadata)
     metadata.properties["txns.applied"] = "8"
     assert not TableChecks.is_as_logged(metadata)
@@ -214,11 +219,7 @@ def test_compactions_of_what_is_expired_have_its_rows():
         summary=Summary(Operation.REPLACE),
     )
     second = first.model_copy(update={"snapshot_id": 3, "parent_snapshot_id": 2})
-    metadata = SimpleNamespace(
-        snapshots=[first, second],
-        current_snapshot=lambda: second,
-        properties={"txns.applied": "7"},
-    )
+    metadata = _applied(first, second)
     assert TableChecks.is_as_logged(metadata)
     metadata.snapshots[0] = first.model_copy(update={"summary": Summary(Operation.APPEND)})
     assert not TableChecks.is_as_logged(metadata)
@@ -231,11 +232,7 @@ def test_a_moment_inside_an_entry_is_not_what_was_logged():
         snapshot_id=1, manifest_list="memory://t/1", summary=Summary(Operation.APPEND, **words)
     )
     second = first.model_copy(update={"snapshot_id": 2, "parent_snapshot_id": 1})
-    metadata = SimpleNamespace(
-        snapshots=[first, second],
-        current_snapshot=lambda: second,
-        properties={"txns.applied": "7"},
-    )
+    metadata = _applied(first, second)
     assert TableChecks.is_as_logged(metadata)
     metadata.current_snapshot = lambda: first
     assert not TableChecks.is_as_logged(metadata)

@@ -261,6 +261,17 @@ class EarlyDoomSparkTest extends SparkTestBase {
     assertThat(count(spark, second)).isEqualTo(2);
   }
 
+  private static void atOnce(int threads, List<Callable<Object>> statements) throws Exception {
+    ExecutorService pool = Executors.newFixedThreadPool(threads);
+    try {
+      for (Future<Object> done : pool.invokeAll(statements, 60, TimeUnit.SECONDS)) {
+        done.get();
+      }
+    } finally {
+      pool.shutdown();
+    }
+  }
+
   /** Threads of one session: each is told, and none of them keeps another waiting. */
   @Test
   void threadsOfOneSession() throws Exception {
@@ -271,14 +282,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
                 n ->
                     () -> fails("40001", spark, "INSERT INTO " + second + " VALUES (9, " + n + ")"))
             .toList();
-    ExecutorService pool = Executors.newFixedThreadPool(4);
-    try {
-      for (Future<Object> done : pool.invokeAll(statements, 60, TimeUnit.SECONDS)) {
-        done.get();
-      }
-    } finally {
-      pool.shutdown();
-    }
+    atOnce(4, statements);
     fails("40001", spark, "COMMIT");
     assertThat(count(spark, second)).isEqualTo(2);
   }
@@ -401,16 +405,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
     meanwhile(() -> deleteDay(driver, 1));
     spark.sql("BEGIN");
     String write = "INSERT INTO " + second + " SELECT day, slowly(v) FROM " + table;
-    ExecutorService pool = Executors.newFixedThreadPool(2);
-    try {
-      List<Callable<Object>> writes =
-          List.of(() -> fails("40001", spark, write), () -> fails("40001", spark, write));
-      for (Future<Object> done : pool.invokeAll(writes, 60, TimeUnit.SECONDS)) {
-        done.get();
-      }
-    } finally {
-      pool.shutdown();
-    }
+    atOnce(2, List.of(() -> fails("40001", spark, write), () -> fails("40001", spark, write)));
     fails("40001", spark, "COMMIT");
     assertThat(count(spark, second)).isEqualTo(2);
   }
