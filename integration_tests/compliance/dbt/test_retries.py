@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +28,12 @@ HALF_WAY = """
   {% call statement('main', auto_begin=True) -%} delete from {{ this }} {%- endcall %}
   {% do exceptions.raise_compiler_error('half-way') %}
 {% endmaterialization %}
+"""
+LONG = """
+{{ config(materialized='incremental', incremental_strategy='append',
+          isolation='SERIALIZABLE') }}
+select id, length(reflect('java.lang.Thread', 'sleep', ms)) as slept
+from {{ target.database }}.{{ target.schema }}.waits
 """
 BATCHED = """
 {{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
@@ -217,3 +225,44 @@ class TestRehearsal:
         assert "attempt 2 of 4" not in log
         for model in ("facts", "others"):
             assert [(0, "first"), (1, "first")] == rows(project, model)
+
+
+class TestWhileItRuns:
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target: dict[str, Any]) -> dict[str, Any]:
+        """Sessions that are told early; those of tests are not."""
+        early = {"spark.sql.txns.early-doom": "true"}
+        return dbt_profile_target | {"server_side_parameters": early}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"long.sql": LONG}
+
+    def test_a_model_that_has_lost_is_stopped(
+        self, project: Any, other: dbapi.Connection, failing: Any
+    ) -> None:
+        """
+        And run again, as by the error of its COMMIT.
+
+        1. A model runs, for ten minutes. 2. Somebody writes what it has read.
+        """
+        waits = f"lake.{project.test_schema}.waits"
+        other.cursor().execute(f"create table {waits} as select 1 as id, bigint(0) as ms")
+        run_dbt(["run"])
+        other.cursor().execute(f"update {waits} set ms = 600000")
+        sent = failing("insert into", [])
+
+        def write() -> None:
+            while not sent:
+                time.sleep(0.1)
+            time.sleep(2)
+            other.cursor().execute(f"update {waits} set ms = 0")
+
+        somebody = threading.Thread(target=write)
+        somebody.start()
+        _, log = run_dbt_and_capture(["run"])
+        somebody.join()
+        assert 2 == len(sent)
+        assert "attempt 1 of 4 is run again" in log
+        assert "a table that it read was written" in log
+        assert [(1, 4), (1, 4)] == rows(project, "long")
