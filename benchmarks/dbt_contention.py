@@ -5,8 +5,8 @@ Two processes build one project of 20 incremental models in one lake (SQLite, lo
 threads each); each model is a second's work, and a MERGE or a DELETE and an INSERT of all of its
 keys. Of two that build one model, one loses and is run again. What it had done until it was told so
 is lost: the time from its BEGIN to its error, over all of both runs, and as a share of the time of
-all attempts. All of it is in dbt's own log. In turns with losers that their next statement tells,
-and with such as only COMMIT tells.
+all attempts. All of it is in dbt's own log. In turns with losers that are stopped
+while they run, and with such as only COMMIT tells.
 
     make bench NAME=dbt_contention
 """
