@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from txns._verify.plan import Plan
     from txns._verify.processes import Ran
 
+_WITH_ERRORS = (Outcome.FAILED, Outcome.UNKNOWN)
+_ERRORS_MOST = 0.01
+"""Of all transactions: a catalog may be away for a moment, but who got an error has seen less."""
 _MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
 
 
@@ -52,7 +55,7 @@ class Verdict:
         kills: How often a process was killed.
         judged_by: The level whose promises were held against them.
         failures: Errors that were no conflicts, by their words.
-        wrong: Which processes have not ended as they should, in words.
+        wrong: What has not gone on as it should, in words.
         beside: What went on beside the sessions.
     """
 
@@ -69,7 +72,9 @@ class Verdict:
         """Say why a run without an anomaly has shown less than it was to show."""
         writes = any(deed.wrote and deed.commit_ts is not None for deed in self.deeds)
         nothing = [] if writes else ["no transaction that writes has committed: nothing is shown"]
-        return [*nothing, *self.wrong]
+        errors, tried = self.failures.total(), len(self.deeds)
+        many = f"{errors} errors that were no conflicts beside {tried} transactions, more than 1 %"
+        return [*nothing, *([many] if errors > _ERRORS_MOST * tried else []), *self.wrong]
 
     def count(self, outcome: Outcome) -> int:
         """Say how many transactions ended so."""
@@ -175,14 +180,15 @@ def judge(handle: Handle, plan: Plan, ran: Ran, level: str) -> Verdict:
         disturbances.adopt(handle, plan.tables[EVENTS])  # what one that was killed has left
     standing = _standing(handle, min((deed.read_ts for deed in deeds), default=0))
     for deed in deeds:
-        if deed.outcome is Outcome.UNKNOWN and deed.why:
+        if deed.outcome in _WITH_ERRORS and deed.why:
             failures[history.shortened(deed.why)] += 1
         anomalies += _settled(deed, standing.get(deed.txn_id))
     found = state(handle, plan.tables)
     found[EVENTS], strangers = _parted(found[EVENTS])
     anomalies += Replay(initial(), deeds).anomalies(Isolation.parse(level), found)
     anomalies += [Anomaly("a stranger's rows", "", words) for words in beside.wrong(strangers)]
-    return Verdict(deeds, anomalies, ran.kills, level, failures, beside, ran.wrong)
+    wrong = [*ran.wrong, *beside.idle(ran.disturbers)]
+    return Verdict(deeds, anomalies, ran.kills, level, failures, beside, wrong)
 
 
 def _parted(rows: Rows) -> tuple[Rows, Rows]:
