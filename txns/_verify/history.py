@@ -109,18 +109,24 @@ class Journal:
         self._file.flush()
 
 
-def read(folder: Path) -> tuple[list[Deed], Counter[str]]:
-    """Read what all sessions have written down in a folder, and why some could not begin."""
+def read(folder: Path) -> tuple[list[Deed], Counter[tuple[int, str]]]:
+    """
+    Read what all sessions have written down in a folder.
+
+    Returns:
+        Their transactions; and how often one of a session could not begin, by its number and why.
+    """
     deeds: dict[str, Deed] = {}
-    failures = Counter[str]()
+    failures = Counter[tuple[int, str]]()
     for path in sorted(folder.glob("session-*.jsonl")):
+        session = int(path.stem.split("-")[1])
         for line in path.read_text().splitlines():
             try:
                 told = json.loads(line)
             except ValueError:
                 continue  # the last line of one that was killed
             if "failed" in told:
-                failures[shortened(told["failed"])] += 1
+                failures[session, shortened(told["failed"])] += 1
             else:
                 _take(deeds, told)
     return list(deeds.values()), failures

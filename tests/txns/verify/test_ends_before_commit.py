@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -16,7 +18,6 @@ from txns._verify.model import Row, Step, where
 from txns._verify.plan import Plan
 from txns._verify.processes import Ran
 from txns._verify.python_client import PythonClient
-from txns._verify.run import Verdict
 from txns._verify.session import work
 from txns._verify.statements import arrow
 from txns._verify.workloads import ACCOUNT_TABLES, EVENTS, HERE, LISTS, TABLES, initial
@@ -183,14 +184,24 @@ def test_a_file_that_is_gone_is_an_anomaly(session):
     assert "FileNotFoundError" in verdict.anomalies[0].words
 
 
-def test_a_run_with_many_errors_is_doubtful():
-    """More than one in a hundred; fewer are told on the page."""
-    deeds = [Deed(f"{n}", 0, 0, 1, wrote=True, commit_ts=2 + n) for n in range(100)]
-    few = Verdict(deeds, [])
-    few.failures["OSError: the catalog is away"] += 1
-    assert [] == few.doubts
-    few.failures["OSError: storage is away"] += 1
-    assert ["2 errors that were no conflicts beside 100 transactions, more than 1 %"] == few.doubts
+def test_a_run_with_many_errors_is_doubtful(session):
+    """More than one in a hundred of a client's transactions; fewer are told on the page."""
+    plan = replace(session.plan, clients=("python", "spark"))
+    deeds = [Deed(f"{n}", 0, 0, 1, outcome=Outcome.COMMITTED) for n in range(500)]
+    deeds += [Deed(f"{n}", 1, 0, 1, outcome=Outcome.COMMITTED) for n in range(100)]
+    errors = Counter({(0, "OSError: the catalog is away"): 5, (1, "OSError: it is away"): 1})
+    assert [] == [*verify_run.short_of(plan, deeds, errors)]
+    errors[1, "OSError: storage is away"] += 1
+    many = "2 errors that were no conflicts beside 100 transactions of spark, more than 1 %"
+    assert [many] == [*verify_run.short_of(plan, deeds, errors)]
+
+
+def test_both_clients_have_to_commit(session):
+    """What one of them does is not shown by the other."""
+    plan = replace(session.plan, clients=("python", "spark"))
+    deeds = [Deed("one", 0, 0, 1, outcome=Outcome.COMMITTED), Deed("two", 1, 0, 1)]
+    told = [*verify_run.short_of(plan, deeds, Counter())]
+    assert ["no transaction of spark has committed"] == told
 
 
 def test_in_elles_format_it_has_failed():
