@@ -183,7 +183,7 @@ def test_where_there_is_no_room_for_the_page_the_verdict_is_told(lake, monkeypat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", write_text)
-    done = _verify(lake, "--seconds", "1", "--sessions", "1")
+    done = _verify(lake, "--seconds", "1", "--sessions", "2")
     assert isinstance(done.exception, OSError)
     assert "no transaction that writes has committed" in done.output
     assert "committed=0" in done.output
