@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +18,14 @@ from txns._cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.testing import Result
     from pyspark.sql import SparkSession
 
 LEAST = 12
 """So many transactions commit at least, also where a slow machine is shared."""
+JVM_WITHIN_S = 300
+"""Until a driver has begun to work, at most."""
 
 
 @pytest.fixture
@@ -81,3 +87,41 @@ def test_drivers_are_killed(folder):
     assert "stay" not in done.output
     (told,) = (folder / "told").iterdir()
     assert len([*told.glob("spark-*.log")]) > 1, done.output
+
+
+@pytest.mark.timeout(600)
+def test_a_driver_whose_jvm_ends_is_told(folder):
+    """As for want of memory, while Python's sessions go on: it is no run that is verified."""
+    with ThreadPoolExecutor() as pool:
+        killed = pool.submit(_kill_jvm, folder)
+        done = _verify(folder, "--client", "both", "--sessions", "2", "--seconds", "20")
+        killed.result()
+    assert 1 == done.return_value, done.output
+    assert "Spark's driver of session 1 has ended by itself, with exit code 1" in done.output
+    assert "committed=0" not in done.output
+    (told,) = (folder / "told").iterdir()
+    assert "Spark's JVM has ended, with exit code -9" in (told / "spark-0.log").read_text()
+
+
+def _kill_jvm(folder: Path) -> None:
+    """Kill the JVM of a run's driver, when a session of Spark's has begun to work."""
+    until = time.monotonic() + JVM_WITHIN_S
+    while not any(path.stat().st_size for path in folder.glob("told/*/session-1-0.jsonl")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    parents = {int(path.name): _parent(path) for path in Path("/proc").glob("[0-9]*")}
+    servers = [pid for pid, parent in parents.items() if parents.get(parent) == os.getpid()]
+    (jvm,) = (pid for pid, parent in parents.items() if parent in servers and _is_java(pid))
+    os.kill(jvm, signal.SIGKILL)
+
+
+def _parent(process: Path) -> int:
+    """Give the id of a process's parent; 0 where it has ended."""
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _is_java(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text() == "java\n"

@@ -4,7 +4,8 @@ Run statements of several sessions in one Spark driver: `python -m txns_spark._s
 A line of JSON each way. The first one says which catalog is meant, with pyiceberg's properties and
 our options, the numbers of the sessions, and a folder for what Spark leaves; it is answered by
 `ready`, or by `error`. Each one after that is a statement of a session, answered by its rows or by
-its error, session by session in order. It ends with its input: `txns verify-isolation` starts it.
+its error, session by session in order. It ends with its input, or with its JVM, without which each
+statement would get an error: `txns verify-isolation` starts it.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 -- whoever has asked is told
         answers.give(error=f"{type(error).__name__}: {masked(str(error))}")
         return
+    Thread(target=_end_with_jvm, args=(spark,), daemon=True).start()
     sessions = {
         number: _Session(number, spark.newSession(), answers) for number in wanted["sessions"]
     }
@@ -94,6 +96,15 @@ def main() -> None:
         asked = json.loads(line)
         sessions[asked["session"]].statements.put(asked["statement"])
     spark.stop()
+
+
+def _end_with_jvm(spark: SparkSession) -> None:
+    gateway = spark.sparkContext._gateway  # noqa: SLF001
+    assert gateway is not None
+    code = gateway.proc.wait()
+    sys.stderr.write(f"Spark's JVM has ended, with exit code {code}\n")
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _started(wanted: Mapping[str, Any]) -> SparkSession:

@@ -94,7 +94,8 @@ def verify_isolation(
     Sessions append to lists, write registers, move money and add up to a limit, in tables of a new
     namespace, which goes when they end: each in a process of its own, those of Spark in one driver.
     What each saw is held against the log's order; exit code 1 where it saw what the level forbids,
-    or where no transaction committed, or a session hung or died of itself.
+    or where no transaction committed, more than 1 % got an error that was no conflict, a session
+    hung or died of itself, or what was to disturb them never did.
     The folder gets a page, the sessions' journals, and list-append.json and .jsonl, which the
     checkers of Elle's format read. --kill --disturb for hours is a soak.
     """
@@ -130,9 +131,8 @@ def _say(verdict: Verdict) -> None:
         say(f"{page.title(each)}: {each.words}", style="red")
     for words in verdict.doubts:
         say(words, style="red")
-    if verdict.doubts:  # what may be behind them
-        for words, count in verdict.failures.most_common(_FAILURES_SHOWN):
-            say(f"{count} times: {words}", style="red")
+    for words, count in verdict.failures.most_common(_FAILURES_SHOWN):
+        say(f"{count} times: {words}", style="red" if verdict.doubts else "yellow")
     say(page.line(verdict))
 
 

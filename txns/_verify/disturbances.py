@@ -8,7 +8,7 @@ key range and of a day of its own, which no session looks at, and has them adopt
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from txns._clock import SystemClock
 from txns._message import said_by
 from txns._verify.compaction import compact
+from txns._verify.history import shortened
 from txns._verify.model import Row
 from txns._verify.python_client import ignore_warnings
 from txns._verify.statements import arrow
@@ -25,7 +26,7 @@ from txns._verify.workloads import DAYS, EVENTS
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from txns._handle import Handle
     from txns._verify.model import Rows
@@ -38,7 +39,9 @@ _ADOPTIONS = 20
 """How often an adoption that has lost is tried again."""
 
 COMPACTION, EXPIRY, STRANGER = "compaction", "expiry", "stranger"
-ALL = (COMPACTION, EXPIRY, STRANGER)
+_TELLS = {COMPACTION: "compacted", EXPIRY: "expired", STRANGER: "adopted"}
+"""What each of them writes down when it has done its work."""
+ALL = (*_TELLS,)
 
 
 class _Notes:
@@ -52,7 +55,7 @@ class _Notes:
             file.write(json.dumps({"deed": deed, **more}) + "\n")
 
 
-def journal_name(name: str, life: int) -> str:
+def journal_name(name: str, life: int | str) -> str:
     """Give the name of the file that one life of a process writes."""
     return f"beside-{name}-{life}.jsonl"
 
@@ -88,7 +91,7 @@ def run(plan: Plan, timing: Timing, names: Sequence[str], life: int) -> None:
 
 def _compact(handle: Handle, table: str, notes: _Notes) -> None:
     replaced = compact(handle.catalog().load_table(table))
-    notes.note("compacted" if replaced else "found nothing to compact", files=replaced)
+    notes.note(_TELLS[COMPACTION] if replaced else "found nothing to compact", files=replaced)
 
 
 def _expire(handle: Handle, table: str, notes: _Notes) -> None:
@@ -97,7 +100,7 @@ def _expire(handle: Handle, table: str, notes: _Notes) -> None:
     before = len(loaded.metadata.snapshots)
     now = datetime.fromtimestamp(handle.parts.clock.now_ms() / 1000, UTC)
     loaded.maintenance.expire_snapshots().older_than(now).commit()
-    notes.note("expired", snapshots=before - len(loaded.refresh().metadata.snapshots))
+    notes.note(_TELLS[EXPIRY], snapshots=before - len(loaded.refresh().metadata.snapshots))
 
 
 class Stranger:
@@ -123,7 +126,7 @@ class Stranger:
         self._notes.note("appends", row=row.id)
         self._plain.load_table(self._table).append(arrow([row]))
         self._adopt()
-        self._notes.note("adopted", row=row.id)
+        self._notes.note(_TELLS[STRANGER], row=row.id)
 
     def _adopt(self) -> None:
         adopt(self._handle, self._table)
@@ -156,11 +159,13 @@ class Beside:
 
     Attributes:
         deeds: How often each thing happened, by its words.
+        failed: Why, and how often, each of them got an error, by its name.
         tried: The stranger's rows that may be there.
         adopted: Those of them that it was told are there.
     """
 
     deeds: Counter[str] = field(default_factory=Counter)
+    failed: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     tried: set[int] = field(default_factory=set)
     adopted: set[int] = field(default_factory=set)
 
@@ -172,29 +177,42 @@ class Beside:
         if lost or more:
             yield f"of a stranger's rows lost {lost}, more {more}"
 
+    def idle(self, names: Iterable[str]) -> Iterator[str]:
+        """Say which of those that were to go on have not done their work once, and why."""
+        for name in names:
+            if self.deeds[_TELLS[name]]:
+                continue
+            for why, times in self.failed[name].most_common(1):
+                yield f"{name} never worked: {times} times {why}"
+            if not self.failed[name]:
+                yield f"{name} has not happened once: give it more --seconds"
+
 
 def read(folder: Path) -> Beside:
     """Read what all processes beside the sessions have written down in a folder."""
     beside = Beside()
-    for path in sorted(folder.glob("beside-*.jsonl")):
+    for path in sorted(folder.glob(journal_name("*", "*"))):
+        _, name, _ = path.stem.split("-")
         for line in path.read_text().splitlines():
             try:
                 told = json.loads(line)
             except ValueError:
                 continue  # the last line of one that was killed
-            _take(beside, told)
+            _take(beside, name, told)
     return beside
 
 
-def _take(beside: Beside, told: dict[str, Any]) -> None:
+def _take(beside: Beside, name: str, told: dict[str, Any]) -> None:
     deed = told["deed"]
     if deed == "failed":
-        beside.deeds[f"failed: {told['why'].split(';', maxsplit=1)[0]}"] += 1
+        why = shortened(told["why"])
+        beside.failed[name][why] += 1
+        beside.deeds[f"failed: {why}"] += 1
         return
     beside.deeds[deed] += 1
     if deed == "appends":
         beside.tried.add(told["row"])
-    elif deed == "adopted":
+    elif deed == _TELLS[STRANGER]:
         beside.adopted.add(told["row"])
-    elif deed == "expired":
+    elif deed == _TELLS[EXPIRY]:
         beside.deeds["snapshots that expiry has taken"] += told["snapshots"]

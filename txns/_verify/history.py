@@ -28,8 +28,11 @@ class Outcome(Enum):
 
     COMMITTED = "committed"
     REFUSED = "refused"
+    ROLLED_BACK = "rolled_back"
+    FAILED = "failed"
+    """It got another error before its COMMIT, and was rolled back."""
     UNKNOWN = "unknown"
-    """The answer was lost, or its session was killed."""
+    """The answer of its COMMIT was lost, or its session was killed."""
 
 
 @dataclass
@@ -42,7 +45,7 @@ class Deed:
         session: Who ran it.
         began_ms: Just before its BEGIN, in ms of the machine's monotonic clock.
         read_ts: What it read at, in ms.
-        steps: Its statements.
+        steps: Its statements, but for one that got an error.
         seen: What each of them saw.
         committing: Whether its session has asked for the commit.
         wrote: Whether it has staged anything: who has not stands where it began.
@@ -77,10 +80,15 @@ class Journal:
         """Note a transaction that has begun."""
         self._note(txn=deed.txn_id, session=deed.session, at=deed.began_ms, read_ts=deed.read_ts)
 
-    def commits(self, deed: Deed) -> None:
-        """Note what a transaction has done before its commit is asked for."""
-        steps = list(map(_dumped, deed.steps))
-        self._note(txn=deed.txn_id, steps=steps, seen=deed.seen, wrote=deed.wrote)
+    def did(self, deed: Deed) -> None:
+        """Note what a transaction has done, before its commit is asked for, where it is."""
+        self._note(
+            txn=deed.txn_id,
+            steps=list(map(_dumped, deed.steps)),
+            seen=deed.seen,
+            wrote=deed.wrote,
+            committing=deed.committing,
+        )
 
     def ended(self, deed: Deed) -> None:
         """Note what a transaction was told."""
@@ -101,18 +109,24 @@ class Journal:
         self._file.flush()
 
 
-def read(folder: Path) -> tuple[list[Deed], Counter[str]]:
-    """Read what all sessions have written down in a folder, and why some could not begin."""
+def read(folder: Path) -> tuple[list[Deed], Counter[tuple[int, str]]]:
+    """
+    Read what all sessions have written down in a folder.
+
+    Returns:
+        Their transactions; and how often one of a session could not begin, by its number and why.
+    """
     deeds: dict[str, Deed] = {}
-    failures = Counter[str]()
+    failures = Counter[tuple[int, str]]()
     for path in sorted(folder.glob("session-*.jsonl")):
+        session = int(path.stem.split("-")[1])
         for line in path.read_text().splitlines():
             try:
                 told = json.loads(line)
             except ValueError:
                 continue  # the last line of one that was killed
             if "failed" in told:
-                failures[shortened(told["failed"])] += 1
+                failures[session, shortened(told["failed"])] += 1
             else:
                 _take(deeds, told)
     return list(deeds.values()), failures
@@ -129,7 +143,7 @@ def _take(deeds: dict[str, Deed], told: dict[str, Any]) -> None:
         deeds[txn_id] = Deed(txn_id, told["session"], told["at"], told["read_ts"])
     elif "steps" in told:
         deed = deeds[txn_id]
-        deed.committing, deed.wrote = True, told["wrote"]
+        deed.committing, deed.wrote = told["committing"], told["wrote"]
         deed.steps = list(map(_loaded, told["steps"]))
         deed.seen = list(map(_seen, told["seen"]))
     else:
@@ -158,6 +172,10 @@ def _seen(told: Any) -> Any:
     return tuple(Row(*each) for each in told) if isinstance(told, list) else told
 
 
+_ELLES = {Outcome.COMMITTED: "ok", Outcome.UNKNOWN: "info"}
+"""The others have failed: nobody may have read what they appended."""
+
+
 def as_elle(deeds: Iterable[Deed]) -> Iterator[dict[str, Any]]:
     """
     Give what was done to lists as a history of Elle's list-append, operation by operation.
@@ -166,11 +184,10 @@ def as_elle(deeds: Iterable[Deed]) -> Iterator[dict[str, Any]]:
     since nobody knows more. A process has one operation at a time, and none after one whose end
     it was not told: who goes on is another process, as Jepsen has it.
     """
-    words = {Outcome.COMMITTED: "ok", Outcome.REFUSED: "fail", Outcome.UNKNOWN: "info"}
     of_lists = [deed for deed in deeds if any(step.table == LISTS for step in deed.steps)]
     events = [(deed.began_ms, 0, "invoke", deed) for deed in of_lists]
     events += [
-        (deed.ended_ms, 1, words[deed.outcome], deed)
+        (deed.ended_ms, 1, _ELLES.get(deed.outcome, "fail"), deed)
         for deed in of_lists
         if deed.ended_ms is not None
     ]

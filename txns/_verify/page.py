@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 50
 _PROMISE = (
-    "Every transaction had to see what stood at its `read_ts`, and, at its level, the same where it"
-    " committed; who began after somebody was told had to see that; and the tables had to hold in"
-    " the end what the committed transactions leave one after the other."
+    "Every transaction had to see what stood at its `read_ts`, also one that was refused, rolled"
+    " back, or got an error; one that committed had to see, at its level, the same where it did;"
+    " who began after somebody was told had to see that; and the tables had to hold in the end what"
+    " the committed transactions leave one after the other. Not known is what one saw that was"
+    " killed before its COMMIT, and what a statement saw that got an error."
 )
 _WORDS = {PYTHON: "Python", SPARK: "Spark"}
 

@@ -17,7 +17,7 @@ from txns._verify.plan import PYTHON, SPARK, Timing
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.process import BaseProcess
 
     from txns._verify.plan import Plan
@@ -43,14 +43,19 @@ class Worker(NamedTuple):
     @property
     def name(self) -> str:
         """What people know it by."""
-        if self.target is disturbances.run:
+        if self.disturbs:
             return str(self.what[0])
-        return " and ".join(f"session {number}" for number in self.what)
+        sessions = " and ".join(f"session {number}" for number in self.what)
+        return f"Spark's driver of {sessions}" if self.target is spark_client.run else sessions
+
+    @property
+    def disturbs(self) -> bool:
+        """Whether it works beside the sessions."""
+        return self.target is disturbances.run
 
     def has_worked(self, plan: Plan, life: int) -> bool:
         """Whether one life of it has written anything down."""
-        beside = self.target is disturbances.run
-        name = (disturbances if beside else session).journal_name(self.what[0], life)
+        name = (disturbances if self.disturbs else session).journal_name(self.what[0], life)
         path = Path(plan.folder, name)
         return path.exists() and path.stat().st_size > 0
 
@@ -72,10 +77,12 @@ class Ran(NamedTuple):
     Attributes:
         kills: How often a process was killed.
         wrong: Which have not ended as they should, in words.
+        disturbers: What was to go on beside the sessions.
     """
 
     kills: int
     wrong: list[str]
+    disturbers: Sequence[str] = ()
 
 
 class Processes:
@@ -89,6 +96,8 @@ class Processes:
         context = self._context
         self._timing = Timing(context.Queue(), context.Event(), context.Value("q", 0, lock=False))
         self._lives = [0] * len(workers)
+        self._kills = 0
+        self._wrong: list[str] = []
         self._running: list[BaseProcess] = []
         try:
             for number in range(len(workers)):
@@ -113,19 +122,24 @@ class Processes:
                 self._kill_until(until_s)
             for process in self._running:
                 process.join(max(until_s - time.monotonic(), 0) + _ENDS_WITHIN_S)  # noqa: TID251
-            wrong = [*self._wrong()]
+            for number, process in enumerate(self._running):
+                self._look_at_the_end_of(number)
+                if process.exitcode is None:
+                    name = self._workers[number].name
+                    words = f"was still at work {_ENDS_WITHIN_S} s after its time, and was killed"
+                    self._wrong.append(f"{name} {words}")
         finally:
             self._kill_all()
-        return Ran(sum(self._lives), wrong)
+        disturbers = [worker.name for worker in self._workers if worker.disturbs]
+        return Ran(self._kills, self._wrong, disturbers)
 
-    def _wrong(self) -> Iterator[str]:
-        """Say which have not ended as they should, when their time is over."""
-        for worker, process in zip(self._workers, self._running, strict=True):
-            name = worker.name
-            if process.exitcode is None:
-                yield f"{name} was still at work {_ENDS_WITHIN_S} s after its time, and was killed"
-            elif process.exitcode:
-                yield f"{name} has ended by itself, with exit code {process.exitcode}"
+    def _look_at_the_end_of(self, number: int) -> bool:
+        """Say whether a process that nobody killed has ended as it should not, and keep that."""
+        code = self._running[number].exitcode
+        if code:
+            name = self._workers[number].name
+            self._wrong.append(f"{name} has ended by itself, with exit code {code}")
+        return bool(code)
 
     def _kill_all(self) -> None:
         for process in self._running:
@@ -166,8 +180,10 @@ class Processes:
             ]
             if at_work:
                 number = rng.choice(at_work)
-                _kill(self._running[number])
-                self._running[number].join()
+                if not self._look_at_the_end_of(number):
+                    _kill(self._running[number])
+                    self._running[number].join()
+                    self._kills += 1
                 self._lives[number] += 1
                 self._running[number] = self._started(number)
 

@@ -1,12 +1,15 @@
 """
-Replays a history in the order in which it committed, which the log tells, so nothing is left out.
+Replays a history in the order in which it committed, which the log tells.
 
-Each transaction has to have seen what stood where it began; at its level it has to see the same
-where it committed; and the tables have to hold in the end what one after the other leaves.
+Each transaction has to have seen what stood where it began, also one that has not committed; at
+its level it has to see the same where it committed; and the tables have to hold in the end what one
+after the other leaves. Nothing is known of what one saw that was killed before its COMMIT, nor of
+what a statement saw that got an error.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
     from txns._log.entry import Isolation
     from txns._verify.history import Deed
+
+
+_MISSING = re.compile(r"\bFile_?Not_?(?:Found|Exist)|\bNotFoundException", re.IGNORECASE)
+"""What Python, Hadoop, Iceberg and Spark call a file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,8 @@ class Replay:
 
     def _of(self, deed: Deed, level: Isolation) -> Iterator[Anomaly]:
         yield from self._differences("snapshot read", deed, self.at(deed.read_ts), None)
+        if deed.outcome is Outcome.FAILED and _MISSING.search(deed.why):
+            yield Anomaly("missing file", deed.txn_id, deed.why)
         if deed.commit_ts is None or not deed.wrote:
             return
         written = {step.table for step in deed.steps if step.verb not in LOOKS}

@@ -28,6 +28,8 @@ from txns._verify.workloads import EVENTS, HERE, MERGED_ON_READ, initial
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyiceberg.table import Table
 
     from txns._admin.listing import File
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from txns._verify.plan import Plan
     from txns._verify.processes import Ran
 
+_WITH_ERRORS = (Outcome.FAILED, Outcome.UNKNOWN)
+_ERRORS_MOST = 0.01
+"""Of all transactions: a catalog may be away for a moment, but who got an error has seen less."""
 _MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
 
 
@@ -52,7 +57,7 @@ class Verdict:
         kills: How often a process was killed.
         judged_by: The level whose promises were held against them.
         failures: Errors that were no conflicts, by their words.
-        wrong: Which processes have not ended as they should, in words.
+        wrong: What has not gone on as it should, in words.
         beside: What went on beside the sessions.
     """
 
@@ -169,20 +174,43 @@ def judge(handle: Handle, plan: Plan, ran: Ran, level: str) -> Verdict:
         level: What is judged by.
     """
     folder = Path(plan.folder)
-    (deeds, failures), beside = history.read(folder), disturbances.read(folder)
+    (deeds, errors), beside = history.read(folder), disturbances.read(folder)
     anomalies: list[Anomaly] = []
     if beside.tried:
         disturbances.adopt(handle, plan.tables[EVENTS])  # what one that was killed has left
     standing = _standing(handle, min((deed.read_ts for deed in deeds), default=0))
     for deed in deeds:
-        if deed.outcome is Outcome.UNKNOWN and deed.why:
-            failures[history.shortened(deed.why)] += 1
+        if deed.outcome in _WITH_ERRORS and deed.why:
+            errors[deed.session, history.shortened(deed.why)] += 1
         anomalies += _settled(deed, standing.get(deed.txn_id))
     found = state(handle, plan.tables)
     found[EVENTS], strangers = _parted(found[EVENTS])
     anomalies += Replay(initial(), deeds).anomalies(Isolation.parse(level), found)
     anomalies += [Anomaly("a stranger's rows", "", words) for words in beside.wrong(strangers)]
-    return Verdict(deeds, anomalies, ran.kills, level, failures, beside, ran.wrong)
+    wrong = [*short_of(plan, deeds, errors), *ran.wrong, *beside.idle(ran.disturbers)]
+    failures = Counter[str]()
+    for (_, why), times in errors.items():
+        failures[why] += times
+    return Verdict(deeds, anomalies, ran.kills, level, failures, beside, wrong)
+
+
+def short_of(plan: Plan, deeds: list[Deed], errors: Counter[tuple[int, str]]) -> Iterator[str]:
+    """
+    Say of which client's sessions too many got an error, or none has committed.
+
+    By client, since one may run ten times as many transactions as the other.
+    """
+    clients = sorted(set(plan.clients))
+    for client in clients:
+        its = [deed for deed in deeds if plan.clients[deed.session] == client]
+        times = sum(n for (session, _), n in errors.items() if plan.clients[session] == client)
+        if times > _ERRORS_MOST * len(its):
+            yield (
+                f"{times} errors that were no conflicts beside {len(its)} transactions of {client},"
+                " more than 1 %"
+            )
+        if len(clients) > 1 and not any(deed.outcome is Outcome.COMMITTED for deed in its):
+            yield f"no transaction of {client} has committed"
 
 
 def _parted(rows: Rows) -> tuple[Rows, Rows]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from txns._clock import SystemClock
 from txns._message import said_by
 from txns._verify.history import Deed, Journal, Outcome
-from txns._verify.workloads import WORKLOADS
+from txns._verify.workloads import RolledBack, at_random
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ class Client(Protocol):
     """
 
     def begin(self) -> Begun:
-        """Begin a transaction."""
+        """
+        Begin a transaction.
+
+        Raises:
+            SystemExit: None can begin here any more: the session is over.
+        """
         ...
 
     def carry_out(self, step: Step) -> Any:
@@ -85,17 +90,25 @@ def work(plan: Plan, timing: Timing, client: Client, session: int, life: int) ->
     with Path(plan.folder, journal_name(session, life)).open("w") as file:
         journal = Journal(file)
         while timing.goes_on():
-            (workload,) = rng.choices([*WORKLOADS], [*WORKLOADS.values()])
-            program = partial(workload, rng, fresh=lambda: next(numbers))
-            _transact(client, session, journal, program)
+            program = partial(at_random, rng, fresh=lambda: next(numbers))
+            transact(client, session, journal, program)
 
 
-def _transact(
+def transact(
     client: Client,
     session: int,
     journal: Journal,
     program: Callable[[Callable[[Step], Any]], None],
 ) -> None:
+    """
+    Run a program as one transaction, and write down what it did and saw, however it ends.
+
+    Args:
+        client: Carries it out.
+        session: Its number.
+        journal: Gets what was done.
+        program: Is given what carries out its statements; RolledBack is its ROLLBACK.
+    """
     clock = SystemClock()
     began_ms = clock.elapsed_ms()
     try:
@@ -116,14 +129,34 @@ def _transact(
     try:
         program(do)
         deed.wrote = client.has_written()
-        journal.commits(deed)
-        commit_ts = client.commit()
-        deed.outcome, deed.commit_ts = Outcome.COMMITTED, commit_ts
-    except Conflict as conflict:
-        deed.outcome, deed.why = Outcome.REFUSED, str(conflict)
-    except Exception as error:  # noqa: BLE001 -- whatever it was, the log tells what became of it
-        deed.why = said_by(error)
+    except Exception as error:  # noqa: BLE001 -- whatever it was, it is told
+        deed.outcome, deed.why = _before_commit(error)
+    else:
+        deed.committing = True
+    journal.did(deed)  # what it read is judged all the same
+    if deed.committing:
+        _commit(client, deed)
     deed.ended_ms = clock.elapsed_ms()
     journal.ended(deed)
     with suppress(Exception):  # what it has staged stays, where nobody knows
         client.end()
+
+
+def _before_commit(error: Exception) -> tuple[Outcome, str]:
+    """Give how a transaction has ended that has not asked for its commit, and why."""
+    if isinstance(error, RolledBack):
+        return Outcome.ROLLED_BACK, ""
+    if isinstance(error, Conflict):
+        return Outcome.REFUSED, str(error)
+    return Outcome.FAILED, said_by(error)
+
+
+def _commit(client: Client, deed: Deed) -> None:
+    try:
+        commit_ts = client.commit()
+    except Conflict as conflict:
+        deed.outcome, deed.why = Outcome.REFUSED, str(conflict)
+    except Exception as error:  # noqa: BLE001 -- whatever it was, the log tells what became of it
+        deed.why = said_by(error)
+    else:
+        deed.outcome, deed.commit_ts = Outcome.COMMITTED, commit_ts

@@ -32,7 +32,13 @@ class SparkClient:
         self._ask("SET spark.sql.sources.partitionOverwriteMode = dynamic")
 
     def begin(self) -> Begun:
-        """Begin a transaction."""
+        """
+        Begin a transaction.
+
+        Raises:
+            SystemExit: The driver has ended.
+        """
+        self._driver.check_at_work()
         (row,) = self._ask(f"BEGIN ISOLATION LEVEL {self._plan.level}")
         return Begun(row["txn_id"], row["read_ts"])
 
@@ -83,6 +89,9 @@ def run(plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
         timing: Of all of its processes.
         sessions: Their numbers.
         life: How often they were killed before.
+
+    Raises:
+        SystemExit: The driver does not start, or has ended by itself.
     """
     os.setsid()  # whoever kills this process kills its driver with it
     try:
@@ -98,3 +107,4 @@ def run(plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
         ]
         for each in running:
             each.result()
+        driver.check_at_work()

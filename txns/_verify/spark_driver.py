@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 
 from txns.errors import InvalidUsage
@@ -75,6 +75,8 @@ class Driver:
         """
         self._answers: dict[int, SimpleQueue[dict[str, Any]]] = {n: SimpleQueue() for n in sessions}
         self._writing = Lock()
+        self._log = log
+        self._has_ended = Event()
         with log.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 -- fixed arguments
                 [sys.executable, "-m", _PROGRAM],
@@ -132,6 +134,16 @@ class Driver:
         rows: list[Mapping[str, Any]] = answer["rows"]
         return rows
 
+    def check_at_work(self) -> None:
+        """
+        See that it takes statements still.
+
+        Raises:
+            SystemExit: It has ended: no session gets another answer.
+        """
+        if self._has_ended.is_set():
+            raise SystemExit(f"Spark's driver has ended by itself: {self._log} says more")
+
     def _say(self, **line: Any) -> None:
         assert self._process.stdin is not None
         with self._writing, suppress(OSError):  # who has ended is missed when its answer is read
@@ -151,5 +163,6 @@ class Driver:
             if "session" not in told:
                 break
             self._answers[told["session"]].put(told)
+        self._has_ended.set()
         for each in self._answers.values():
             each.put(told)

@@ -2,7 +2,8 @@
 What sessions do: small programs whose invariants break under each anomaly.
 
 List-append and registers as Elle's (Kingsbury and Alvaro, VLDB 2020), a bank of two tables, which
-shows write skew, and limits on predicates, which show phantoms. Tables are partitioned by `day`;
+shows write skew, and limits on predicates, which show phantoms; some of each are rolled back, which
+nobody may see. Tables are partitioned by `day`;
 engines that can write some of them merge-on-read, the others copy-on-write.
 """
 
@@ -33,6 +34,11 @@ ACCOUNTS = range(6)
 _OPENED_WITH = 100
 _LIMIT = 4
 _OFTEN, _SELDOM = 0.6, 0.3
+_ROLLED_BACK = 0.05
+
+
+class RolledBack(Exception):
+    """A program's own ROLLBACK."""
 
 
 def initial() -> State:
@@ -44,6 +50,24 @@ def initial() -> State:
 def _of(account: int) -> Where:
     """Give the condition of one row, which names its partition."""
     return Where((Condition("day", "=", account % DAYS), Condition("id", "=", account)))
+
+
+def _balance(do: Do, table: str, account: int) -> int:
+    """
+    Read an account, which has one row.
+
+    Raises:
+        RolledBack: It has none, or several: the replay tells that, and nothing can be made of it.
+    """
+    amounts = [row.amount for row in do(Step("read", table, _of(account)))]
+    if len(amounts) != 1 or amounts[0] is None:
+        raise RolledBack
+    balance: int = amounts[0]
+    return balance
+
+
+def _set_balance(do: Do, table: str, account: int, amount: int) -> None:
+    do(Step("overwrite", table, _of(account), (Row(account, account % DAYS, amount),)))
 
 
 def list_append(rng: Random, do: Do, fresh: Fresh) -> None:
@@ -79,26 +103,23 @@ def transfer(rng: Random, do: Do, fresh: Fresh) -> None:
     amount = rng.randint(1, 30)
     for table, sign in zip(tables, (-1, 1), strict=True):
         account = rng.choice(ACCOUNTS)
-        (row,) = do(Step("read", table, _of(account)))
-        changed = row._replace(amount=row.amount + sign * amount)
-        do(Step("overwrite", table, _of(account), (changed,)))
+        _set_balance(do, table, account, _balance(do, table, account) + sign * amount)
 
 
 def withdraw(rng: Random, do: Do, fresh: Fresh) -> None:
     """Take from one of two accounts where both together have enough: the shape of write skew."""
     del fresh
     account, amount = rng.choice(ACCOUNTS), rng.randint(1, 30)
-    both = {table: do(Step("read", table, _of(account)))[0] for table in ACCOUNT_TABLES}
-    if sum(row.amount for row in both.values()) < amount:
+    both = {table: _balance(do, table, account) for table in ACCOUNT_TABLES}
+    if sum(both.values()) < amount:
         return
     table = rng.choice(ACCOUNT_TABLES)
-    changed = both[table]._replace(amount=both[table].amount - amount)
-    do(Step("overwrite", table, _of(account), (changed,)))
+    _set_balance(do, table, account, both[table] - amount)
 
 
 def audit(rng: Random, do: Do, fresh: Fresh) -> None:
     """Read all accounts of both tables, and write down what they come to, now and then."""
-    total = sum(row.amount for table in ACCOUNT_TABLES for row in do(Step("read", table)))
+    total = sum(row.amount or 0 for table in ACCOUNT_TABLES for row in do(Step("read", table)))
     if rng.random() < _SELDOM:
         day = rng.randrange(DAYS)
         do(Step("append", EVENTS, rows=(Row(fresh(), day, total % _LIMIT),)))
@@ -134,3 +155,16 @@ WORKLOADS = {
     days: 1,
 }
 """How often each is chosen."""
+
+
+def at_random(rng: Random, do: Do, fresh: Fresh) -> None:
+    """
+    Run one of them.
+
+    Raises:
+        RolledBack: It is not to be committed.
+    """
+    (workload,) = rng.choices([*WORKLOADS], [*WORKLOADS.values()])
+    workload(rng, do, fresh)
+    if rng.random() < _ROLLED_BACK:
+        raise RolledBack

@@ -23,7 +23,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError
 
 from txns._cli import exit_codes, main
-from txns._verify import disturbances
+from txns._verify import disturbances, python_client, spark_client, spark_driver
 from txns._verify import run as verify_run
 from txns._verify.disturbances import STRANGERS_FROM
 from txns._verify.history import Deed
@@ -31,7 +31,7 @@ from txns._verify.model import Row
 from txns._verify.plan import clients_of
 from txns._verify.processes import Worker
 from txns._verify.run import Verdict
-from txns._verify.session import work
+from txns._verify.session import journal_name, work
 from txns._verify.statements import arrow
 from txns._verify.workloads import EVENTS, TABLES
 from txns.errors import InvalidUsage
@@ -183,7 +183,7 @@ def test_where_there_is_no_room_for_the_page_the_verdict_is_told(lake, monkeypat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", write_text)
-    done = _verify(lake, "--seconds", "1", "--sessions", "1")
+    done = _verify(lake, "--seconds", "1", "--sessions", "2")
     assert isinstance(done.exception, OSError)
     assert "no transaction that writes has committed" in done.output
     assert "committed=0" in done.output
@@ -241,6 +241,43 @@ def test_a_session_that_dies_of_itself_is_told(lake, monkeypatch):
 def _dies(_plan, timing, _sessions, _life):
     timing.wait("session-0")
     os._exit(7)
+
+
+@pytest.mark.usefixtures("handle")
+def test_one_that_dies_of_itself_is_told_where_others_are_killed(lake, monkeypatch):
+    """Another one begins in its place, as after a kill, and that is no cure."""
+    monkeypatch.setattr(verify_run, "workers_of", lambda *_args, **_options: [Worker(_tires, [0])])
+    done = _verify(lake, "--seconds", "12", "--sessions", "1", "--kill")
+    assert 1 == done.return_value, done.output
+    assert "session 0 has ended by itself, with exit code 7" in done.output
+
+
+def _tires(plan, timing, sessions, life):
+    """Write something down, and end; who comes after it works on."""
+    if life:
+        python_client.run(plan, timing, sessions, life)
+        return
+    Path(plan.folder, journal_name(sessions[0], life)).write_text('{"failed": "soon"}\n')
+    _dies(plan, timing, sessions, life)
+
+
+@pytest.mark.usefixtures("handle")
+def test_a_driver_that_ends_by_itself_is_told(lake, monkeypatch):
+    """While others go on, and commit."""
+    workers = [Worker(python_client.run, [0]), Worker(_loses_its_driver, [1, 2])]
+    monkeypatch.setattr(verify_run, "workers_of", lambda *_args, **_options: workers)
+    done = _verify(lake, "--seconds", "4", "--sessions", "3")
+    assert "committed=0" not in done.output
+    assert 1 == done.return_value, done.output
+    assert "session 1 and session 2 has ended by itself, with exit code 1" in done.output
+    (folder,) = (lake.folder / "told").iterdir()
+    failed = [*(folder / journal_name(1, 0)).read_text().splitlines()]
+    assert len(failed) <= 1, failed  # it does not ask again and again
+
+
+def _loses_its_driver(plan, timing, sessions, life):
+    spark_driver._PROGRAM = "tests.txns.verify.driver_that_ends"
+    spark_client.run(plan, timing, sessions, life)
 
 
 class _Away:
