@@ -19,7 +19,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.txns.handle import Handle, connect
-from dbt.adapters.txns.lost import explanation, is_sibling
+from dbt.adapters.txns.lost import explanation, is_sibling, without_advice
 from dbt.adapters.txns.scope import Scope, TxnsResponse
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
@@ -74,7 +74,8 @@ class StatementError(DbtDatabaseError):
             message += _GRANT_CURE
         if isinstance(cause, dbapi.TransactionConflict):
             comment = scope.comment if scope is not None else ""
-            message += explanation(cause, comment, scope.builds if scope is not None else "")
+            builds = scope.builds if scope is not None else ""
+            message = without_advice(message) + explanation(cause, comment, builds)
             self.sibling = is_sibling(cause, comment)
         super().__init__(message)
         self.cause = cause

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _OF_COMMENT = re.compile(r'"(invocation_id|node_id)": "([^"]*)')
 _CUT = "..."
 _REHEARSED = "this is a rehearsal"
+# What the protocol itself advises, in the words of SQL: dbt says it in those of its configuration.
+_ADVICE = re.compile(r"; (what would help: .*?)(?=; table=`|$)")
 _BATCHES = (
     "`partition_by` the event_time, as in days(at), keeps the files of batches apart,"
     " `concurrent_batches: false` the batches themselves"
@@ -36,7 +38,12 @@ _CURES = (
     ),
     ("metadata it read", _ALTERED),
     ("has another schema", _ALTERED),
+    (
+        "partitioning the table by a column that the filters",
+        f"it has read the whole table: {_BY_PARTITION}",
+    ),
     (_WHOLE, f"it has read the whole table: {_NAMED}"),
+    ("filters that compare ", f"both were in one file: {_NAMED}"),
     ("(filter ", f"both were in one file: {_BY_PARTITION}"),
     (
         "were compacted by others",
@@ -69,6 +76,11 @@ def is_sibling(conflict: dbapi.TransactionConflict, comment: str) -> bool:
     if other.endswith(_CUT):
         return comment.startswith(other.removesuffix(_CUT))
     return bool(other) and other == comment
+
+
+def without_advice(message: str) -> str:
+    """Give what an error says but for what would help, which `explanation` says."""
+    return _ADVICE.sub("", message, count=1)
 
 
 def explanation(conflict: dbapi.TransactionConflict, comment: str, builds: str) -> str:
@@ -108,7 +120,7 @@ def _cures(message: str, *, sibling: bool) -> list[str]:
     message = _NEARLY_WHOLE.sub(_WHOLE, message)
     if _ONLY_READ in message:
         return [_LESS, _LOWER]
-    cures = [cure for told, cure in _CURES if told in message][:1]
+    cures = [cure for told, cure in _CURES if told in message][:1] or _ADVICE.findall(message)
     if not sibling:
         return cures
     # Batches whose files are apart meet all the same where the model reads the whole table.

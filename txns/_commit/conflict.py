@@ -8,10 +8,11 @@ tell whether two really clash, they are asked (`file_conflicts`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from txns._iceberg import filter_words
+from txns._iceberg import filter_words, what_helps
+from txns._iceberg.what_helps import Clash
 from txns._log.change import Change, Operation
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.permitted import CONFLICTS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from txns._commit.file_conflicts import FileConflicts
     from txns._identifier import Identifier
-    from txns._stage.read_set import ReadSet
+    from txns._stage.read_set import ReadSet, RowFilter
     from txns._stage.staged_table import StagedTable
 
 
@@ -63,7 +64,7 @@ class ConflictChecker:
                 if not reason:
                     continue
                 conflict = Conflict(
-                    reason,
+                    reason + self._what_helps(entry, change),
                     table=change.table,
                     txn_id=self.txn_id,
                     winner=entry.winner,
@@ -123,7 +124,7 @@ class ConflictChecker:
             met_file = self.files.met(entry, change)
             if met_file is None:
                 return None
-            met = met_file
+            met = met_file.words
         return f"{words} ({met})"
 
     def _goes_by_files(self, entry: Entry, change: Change) -> bool:
@@ -135,7 +136,7 @@ class ConflictChecker:
         base = self.reads.bases.get(change.uuid)
         return (
             self.files is not None
-            and entry.kind in {Kind.COMMIT, Kind.ADOPT}
+            and entry.kind in _OF_ROWS
             and (change.operation in OF_FILES or entry.kind is Kind.ADOPT)
             and (base is None or base.properties.get(CONFLICTS) != _BY_TABLE)
         )
@@ -168,6 +169,49 @@ class ConflictChecker:
         words = "a table that it read and appended to was written"
         return self._rows_clash(words, entry, change)
 
+    def _what_helps(self, entry: Entry, change: Change) -> str:
+        """Say what would keep the transaction apart from a change that clashes with it."""
+        only_read = self.isolation.validates_reads and not self._clash_at_snapshot(entry, change)
+        clash = self._kind(entry, change)
+        base = self.reads.bases.get(change.uuid)
+        by_table = ["transaction"] if self.files is None else []
+        if base is not None and base.properties.get(CONFLICTS) == _BY_TABLE:
+            by_table.append("table")
+        filters = self._met(entry, change) if clash is Clash.ROWS else []
+        met = [(each.within(base) if base else each).expression for each in filters]
+        return what_helps.words(clash, base, met, by_table=by_table, only_read=only_read)
+
+    def _clash_at_snapshot(self, entry: Entry, change: Change) -> str | None:
+        at_snapshot = replace(self, isolation=Isolation.SNAPSHOT)
+        return at_snapshot._clash(entry, change)  # noqa: SLF001 -- its own
+
+    def _kind(self, entry: Entry, change: Change) -> Clash:
+        write = self.writes.get(change.table)
+        if write is not None and write.create:
+            return Clash.CREATED
+        renamed = write is None and self._write_of(change.uuid) is not None
+        if entry.kind not in _OF_ROWS or renamed:
+            return Clash.OTHER
+        if change.operation not in OF_FILES and entry.kind is not Kind.ADOPT:
+            return Clash.ALTERED if change.operation is Operation.ALTER else Clash.OTHER
+        if write is None or write.append_only:
+            return Clash.ROWS
+        if write.changes_only_files:
+            by_rows = self.reads.wrote_by_rows(change.table, change.uuid)
+            return Clash.ROWS if by_rows else Clash.OTHER
+        return Clash.ALTERS if write.alters else Clash.OTHER
+
+    def _met(self, entry: Entry, change: Change) -> list[RowFilter]:
+        """Give the filter that has met a change; where tables decide, all of them."""
+        filters = self.reads.filters_of(self.reads.known_as(change.table, change.uuid))
+        if _is_same_rows(entry, change):
+            return []
+        if not (filters and self._goes_by_files(entry, change)):
+            return filters
+        assert self.files is not None
+        met = self.files.met(entry, change)
+        return [met.row_filter] if met is not None and met.row_filter is not None else []
+
     def _unwritten_clash(self, entry: Entry, change: Change) -> str | None:
         """Hold what found nothing to change against others: it has looked all the same."""
         if not self.reads.wrote_by_rows(change.table, change.uuid):
@@ -177,6 +221,7 @@ class ConflictChecker:
 
 
 _BY_TABLE = "table"
+_OF_ROWS = frozenset({Kind.COMMIT, Kind.ADOPT})
 OF_FILES = frozenset({Operation.APPEND, Operation.OVERWRITE, Operation.DELETE, Operation.REPLACE})
 """What adds and removes files, and leaves a table's shape as it is."""
 

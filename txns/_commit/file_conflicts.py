@@ -41,11 +41,16 @@ ANYBODY = None
 """Who changed something, where no transaction of the log has."""
 
 
-class _Meeting(NamedTuple):
-    """What a filter has met of a snapshot that names a transaction, if any, as its author."""
+class Meeting(NamedTuple):
+    """
+    What a filter has met of a snapshot that names a transaction, if any, as its author.
+
+    Without a filter everything has met: what was read cannot be held against files.
+    """
 
     author: str | None
     words: str
+    row_filter: RowFilter | None = None
 
 
 @dataclass
@@ -57,9 +62,9 @@ class Meetings:
     changed stays as it is, and its manifests are not read again.
     """
 
-    _of: dict[str, tuple[list[RowFilter], dict[int, list[_Meeting]]]] = field(default_factory=dict)
+    _of: dict[str, tuple[list[RowFilter], dict[int, list[Meeting]]]] = field(default_factory=dict)
 
-    def of(self, uuid: str, filters: list[RowFilter]) -> dict[int, list[_Meeting]]:
+    def of(self, uuid: str, filters: list[RowFilter]) -> dict[int, list[Meeting]]:
         """Give what is known of a table, by the newest snapshot of a state of it."""
         known = self._of.get(uuid)
         if known is None or known[0] != filters:  # it has read more since
@@ -83,10 +88,10 @@ class FileConflicts:
     others: frozenset[str]
     standing: Standing
     known: Meetings
-    _met: dict[str, dict[str | None, str]] = field(default_factory=dict)
-    """By table and transaction, what of it has met which filter, in words."""
+    _met: dict[str, dict[str | None, Meeting]] = field(default_factory=dict)
+    """By table and transaction, what of it has met which filter."""
 
-    def met(self, entry: Entry, change: Change) -> str | None:
+    def met(self, entry: Entry, change: Change) -> Meeting | None:
         """
         Say which filter met which file of an entry; None where none did.
 
@@ -96,7 +101,8 @@ class FileConflicts:
         """
         known = self._met.get(change.uuid)
         if known is None:
-            known = self._met[change.uuid] = dict(self._meetings(change))
+            known = {each.author: each for each in self._meetings(change)}
+            self._met[change.uuid] = known
         return known.get(entry.txn_id) or known.get(ANYBODY)
 
     def met_anybodys(self, entry: Entry, change: Change) -> bool:
@@ -104,27 +110,27 @@ class FileConflicts:
         known = self._met.get(change.uuid, {})
         return ANYBODY in known and entry.txn_id not in known
 
-    def _meetings(self, change: Change) -> Iterator[tuple[str | None, str]]:
+    def _meetings(self, change: Change) -> Iterator[Meeting]:
         names = self.reads.known_as(change.table, change.uuid)
         filters = self.reads.filters_of(names)
         base = self.reads.bases.get(change.uuid)
         try:
             now = self.standing(change.table)
         except NoSuchTableError:
-            yield ANYBODY, "the table is not there any more"
+            yield Meeting(ANYBODY, "the table is not there any more")
             return
         if base is None or not same_shape(base, now.metadata):
-            yield ANYBODY, "the table has another schema or partitioning now"
+            yield Meeting(ANYBODY, "the table has another schema or partitioning now")
             return
         filters = [each.within(base) for each in filters]
         known = self.known.of(change.uuid, filters)
         try:
             found = _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters, known)
         except file_changes.HistoryGap:
-            yield ANYBODY, "its snapshots since have been expired, or main was moved"
+            yield Meeting(ANYBODY, "its snapshots since have been expired, or main was moved")
             return
-        for author, words in found:  # a stranger's snapshot may say anything
-            yield author if author in self.others else ANYBODY, words
+        for each in found:  # a stranger's snapshot may say anything
+            yield each if each.author in self.others else each._replace(author=ANYBODY)
 
 
 def _of_snapshots(
@@ -132,10 +138,10 @@ def _of_snapshots(
     now: TableMetadata,
     before: int | None,
     filters: Iterable[RowFilter],
-    known: dict[int, list[_Meeting]],
-) -> list[_Meeting]:
+    known: dict[int, list[Meeting]],
+) -> list[Meeting]:
     looks = [_Look(io, now, each) for each in filters]
-    found: list[_Meeting] = []
+    found: list[Meeting] = []
     marks: list[_Marks] = []
     for snapshot, changes_of in file_changes.since(io, now, before):
         if (earlier := known.get(snapshot.snapshot_id)) is not None:
@@ -148,7 +154,7 @@ def _of_snapshots(
             file, perhaps = look.first_met(changes)
             marks += [_Marks(author, look, each) for each in perhaps]
             if file is not None:
-                found.append(_Meeting(author, look.words(file)))
+                found.append(look.meeting(author, file))
     else:
         earlier = []
     told = {each.author for each in found}
@@ -161,7 +167,7 @@ def _of_snapshots(
 
 def _of_marks(
     io: FileIO, now: TableMetadata, before: int | None, marks: list[_Marks]
-) -> list[_Meeting]:
+) -> list[Meeting]:
     """Look up what was marked, once for all: where it is not found, it may hold anything."""
     if not marks:
         return []
@@ -169,7 +175,7 @@ def _of_marks(
     deletes = [each.deletes for each in marks]
     files = marked_files.looked_up(io, now, deletes, [snapshots.main_of(now), base])
     return [
-        _Meeting(author, look.words(each))
+        look.meeting(author, each)
         for author, look, each in marks
         if (file := files.get(marked_file(each) or "")) is None or look.may_hold(file)
     ]
@@ -195,9 +201,9 @@ class _Look:
         )
         self._in_partition: dict[int, Callable[[DataFile], bool]] = {}
 
-    def words(self, file: DataFile) -> str:
+    def meeting(self, author: str | None, file: DataFile) -> Meeting:
         """Say that it has met a file."""
-        return f"filter {self._filter}, file {file.file_path}"
+        return Meeting(author, f"filter {self._filter}, file {file.file_path}", self._filter)
 
     def first_met(self, changes: FileChanges) -> tuple[DataFile | None, list[DataFile]]:
         """

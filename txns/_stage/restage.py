@@ -14,7 +14,7 @@ from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from txns._iceberg import manifests as _manifests
-from txns._iceberg import snapshots
+from txns._iceberg import snapshots, what_helps
 from txns._iceberg.manifest_entries import inherits_snapshot_id, live_entries
 from txns._stage.change_builder import main_at
 from txns._stage.staged_table import StagedTable
@@ -62,7 +62,8 @@ def restage(
     """
     if not same_shape(staged.base, newer):
         raise Conflict(
-            "the table that it appends to has another schema or partitioning now",
+            "the table that it appends to has another schema or partitioning now"
+            + what_helps.words(what_helps.Clash.ALTERED),
             table=staged.identifier,
             txn_id=txn_id,
             winner=winner,

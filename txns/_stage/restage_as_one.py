@@ -14,10 +14,11 @@ from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from txns._iceberg import file_changes, manifests
+from txns._iceberg import file_changes, manifests, what_helps
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
 from txns._iceberg.snapshots import REPLACE, main_of, operation_of, own_words, summary_value
+from txns._iceberg.what_helps import Clash
 from txns._stage.restage import same_shape, whole_or_gone
 from txns._stage.staged_table import StagedTable
 from txns._table import mark
@@ -94,7 +95,8 @@ def _unfit(
     Of none where a stranger's snapshot is in the way, a compaction; None where nobody knows.
     """
     if not same_shape(staged.base, newer):
-        return "the table that it wrote has another schema or partitioning now", None
+        altered = "the table that it wrote has another schema or partitioning now"
+        return altered + what_helps.words(Clash.ALTERED), None
     if own.deletes or not own.files:
         return "a table that it wrote over was written", None
     theirs = file_changes.between(staged.io, main_of(staged.base), main_of(newer))
@@ -105,12 +107,12 @@ def _unfit(
             staged.io, newer, staged.base.current_snapshot_id
         ):
             if touched := _touched(own, changes(), newer):
-                is_compaction = operation_of(snapshot) == REPLACE
-                done = "compacted" if is_compaction else "changed"
-                return _words(touched, done), summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
+                clash = Clash.COMPACTED if operation_of(snapshot) == REPLACE else Clash.FILES
+                author = summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
+                return _words(touched, clash, newer), author
     except file_changes.HistoryGap:
         pass
-    return _words(_touched(own, theirs, newer), "changed"), None
+    return _words(_touched(own, theirs, newer), Clash.FILES, newer), None
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:
@@ -126,8 +128,10 @@ def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set
     }
 
 
-def _words(touched: set[str], done: str) -> str:
-    return f"files that it replaced or removed were {done} by others ({_some(touched)})"
+def _words(touched: set[str], clash: Clash, newer: TableMetadata) -> str:
+    done = "compacted" if clash is Clash.COMPACTED else "changed"
+    reason = f"files that it replaced or removed were {done} by others ({_some(touched)})"
+    return reason + what_helps.words(clash, newer)
 
 
 def _some(paths: set[str]) -> str:

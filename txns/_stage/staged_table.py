@@ -206,10 +206,7 @@ class StagedTable:
         return (
             self.changed
             and not self.create
-            and not self.recreates
-            and not self.dropped
-            and all(self._moves_files(update) for update in self.updates)
-            and not self.rolls_back
+            and not self.alters
             and self._on_main()
             and (self.base.format_version <= _UNNUMBERED or len(self.snapshots()) == 1)
         )
@@ -219,6 +216,12 @@ class StagedTable:
         if isinstance(update, SetSnapshotRefUpdate):
             return update.ref_name == MAIN_BRANCH
         return isinstance(update, AddSnapshotUpdate)
+
+    @property
+    def alters(self) -> bool:
+        """Whether it does more to the table than to put other files on `main`."""
+        moves_files = all(self._moves_files(update) for update in self.updates)
+        return self.dropped or self.recreates or self.rolls_back or not moves_files
 
     @property
     def rolls_back(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.adapters.txns.lost import explanation
+from dbt.adapters.txns.lost import explanation, without_advice
 
 from txns_spark import dbapi
 
@@ -46,6 +46,29 @@ def test_what_to_change(reason: str, other: str, told: str, not_told: str) -> No
     assert told in text
     assert not not_told or not_told not in text
     assert "model.shop.orders came first" in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice", "told"),
+    [
+        (f"{APPENDED} (filter id = 5, file a)", "filters that compare `day`, by", "a column of"),
+        (f"{APPENDED} (filter true, file a)", "filters that compare `day`, by", "a column of"),
+        (
+            f"{APPENDED} (filter true, file a)",
+            "partitioning the table by a column that the filters compare with literals",
+            "what tells the two apart",
+        ),
+        ("tables that it listed have changed", "level SNAPSHOT, where", "help: level SNAPSHOT"),
+    ],
+)
+def test_advice_is_given_once(reason: str, advice: str, told: str) -> None:
+    """What the protocol says of SQL is said of the configuration, where that has words for it."""
+    message = f"{reason}; what would help: {advice}; table=`shop.orders` txn=`1`"
+    conflict = dbapi.TransactionConflict(message, other_comment=THEIRS)
+    text = without_advice(message) + explanation(conflict, OURS, "shop.orders")
+    assert text.startswith(f"{reason}; table=`shop.orders` txn=`1`\n")
+    assert told in text
+    assert text.count("let `incr") + text.count("what would help: ") == 1
 
 
 @pytest.mark.parametrize(("table", "told"), [("shop.audit", "hook"), ("Shop.Orders", "one file")])

@@ -8,10 +8,14 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.log.Permitted;
+import io.txns.iceberg.meta.WhatHelps;
+import io.txns.iceberg.meta.WhatHelps.Clash;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiPredicate;
@@ -19,6 +23,7 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.expressions.Expression;
 
 /**
  * Validates a transaction once, from its {@code read_ts} to the head.
@@ -74,8 +79,9 @@ final class ConflictChecker {
         if (reason == null) {
           continue;
         }
+        String told = reason + whatHelps(entry, change);
         TxnException conflict =
-            TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, reason);
+            TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, told);
         if (!mayBeAnothers(entry, change)) {
           throw conflict;
         }
@@ -136,7 +142,68 @@ final class ConflictChecker {
     if (!goesByFiles(entry, change)) {
       return words + " (filter " + inWords(change, filters) + ")";
     }
-    return files.get().met(entry, change).map(met -> words + " (" + met + ")").orElse(null);
+    return files.get().met(entry, change).map(met -> words + " (" + met.words() + ")").orElse(null);
+  }
+
+  /** What would keep the transaction apart from a change that clashes with it. */
+  private String whatHelps(Entry entry, Change change) {
+    boolean onlyRead = isolation.validatesReads() && atSnapshot().clash(entry, change) == null;
+    Clash clash = kind(entry, change);
+    TableMetadata base = reads.baseOf(change.uuid());
+    List<String> byTable = new ArrayList<>();
+    if (files.isEmpty()) {
+      byTable.add("transaction");
+    }
+    if (base != null && BY_TABLE.equals(base.properties().get(Permitted.CONFLICTS))) {
+      byTable.add("table");
+    }
+    List<Expression> filters =
+        (clash == Clash.ROWS ? met(entry, change) : List.<ReadSet.RowFilter>of())
+            .stream()
+                .map(each -> base == null ? each : each.within(base))
+                .map(ReadSet.RowFilter::expression)
+                .toList();
+    return WhatHelps.words(clash, base, filters, byTable, onlyRead);
+  }
+
+  private ConflictChecker atSnapshot() {
+    return new ConflictChecker(txnId, Isolation.SNAPSHOT, reads, writes, files);
+  }
+
+  private Clash kind(Entry entry, Change change) {
+    StagedTable write = writes.get(change.table());
+    if (write != null && write.isCreate()) {
+      return Clash.CREATED;
+    }
+    boolean renamed = write == null && writeOf(change) != null;
+    if (!OF_ROWS.contains(entry.kind()) || renamed) {
+      return Clash.OTHER;
+    }
+    if (!OF_FILES.contains(change.operation()) && entry.kind() != EntryKind.ADOPT) {
+      return change.operation() == Operation.ALTER ? Clash.ALTERED : Clash.OTHER;
+    }
+    if (write == null || write.isAppendOnly()) {
+      return Clash.ROWS;
+    }
+    if (write.changesOnlyFiles()) {
+      return reads.hasConditionalWrite(change) ? Clash.ROWS : Clash.OTHER;
+    }
+    return write.alters() ? Clash.ALTERS : Clash.OTHER;
+  }
+
+  /** The filter that has met a change; where tables decide, all of them. */
+  private List<ReadSet.RowFilter> met(Entry entry, Change change) {
+    List<ReadSet.RowFilter> filters = reads.filtersOf(change);
+    if (isSameRows(entry, change)) {
+      return List.of();
+    }
+    if (filters.isEmpty() || !goesByFiles(entry, change)) {
+      return filters;
+    }
+    return files.get().met(entry, change).stream()
+        .map(Meetings.Meeting::filter)
+        .filter(Objects::nonNull)
+        .toList();
   }
 
   private String inWords(Change change, List<ReadSet.RowFilter> filters) {

@@ -55,8 +55,8 @@ final class FileConflicts {
   private final Runnable atWork;
   private final Meetings known;
 
-  /** By table and transaction, what of it has met which filter, in words. */
-  private final Map<List<Object>, Map<String, String>> met = new HashMap<>();
+  /** By table and transaction, what of it has met which filter. */
+  private final Map<List<Object>, Map<String, Meetings.Meeting>> met = new HashMap<>();
 
   /**
    * @param others the ids of those whose entries are held against it
@@ -78,39 +78,43 @@ final class FileConflicts {
   }
 
   /** Which filter met which file of an entry; empty where none did. */
-  Optional<String> met(Entry entry, Change change) {
+  Optional<Meetings.Meeting> met(Entry entry, Change change) {
     // By name, too: it may have been read under that alone.
     List<Object> table = List.of(change.uuid(), change.table());
-    Map<String, String> known = met.computeIfAbsent(table, unused -> meetings(change));
-    String words = known.get(entry.txnId());
-    return Optional.ofNullable(words == null ? known.get(ANYBODY) : words);
+    Map<String, Meetings.Meeting> known = met.computeIfAbsent(table, unused -> meetings(change));
+    return Optional.ofNullable(known.getOrDefault(entry.txnId(), known.get(ANYBODY)));
   }
 
   /** Whether {@link #met} has found something of a table of which nobody knows whose it is. */
   boolean metAnybodys(Entry entry, Change change) {
-    Map<String, String> known = met.getOrDefault(List.of(change.uuid(), change.table()), Map.of());
+    Map<String, Meetings.Meeting> known =
+        met.getOrDefault(List.of(change.uuid(), change.table()), Map.of());
     return known.containsKey(ANYBODY) && !known.containsKey(entry.txnId());
   }
 
-  private Map<String, String> meetings(Change change) {
+  private static Map<String, Meetings.Meeting> everything(String words) {
+    return Map.of(ANYBODY, new Meetings.Meeting(ANYBODY, words, null));
+  }
+
+  private Map<String, Meetings.Meeting> meetings(Change change) {
     Loaded now;
     try {
       now = standing.apply(change.table());
     } catch (NoSuchTableException e) {
-      return Map.of(ANYBODY, "the table is not there any more");
+      return everything("the table is not there any more");
     }
     TableMetadata base = reads.baseOf(change.uuid());
     if (base == null || !Restager.isSameShape(base, now.metadata())) {
-      return Map.of(ANYBODY, "the table has another schema or partitioning now");
+      return everything("the table has another schema or partitioning now");
     }
     List<ReadSet.RowFilter> filters =
         reads.filtersOf(change).stream().map(filter -> filter.within(base)).toList();
-    Map<String, String> found = new LinkedHashMap<>();
+    Map<String, Meetings.Meeting> found = new LinkedHashMap<>();
     try {
       ofSnapshots(now.real().io(), now.metadata(), base.currentSnapshot(), filters)
-          .forEach(each -> found.putIfAbsent(author(each), each.words()));
+          .forEach(each -> found.putIfAbsent(author(each), each));
     } catch (HistoryGapException | NotFoundException e) {
-      return Map.of(ANYBODY, "its snapshots since have been expired, or main was moved");
+      return everything("its snapshots since have been expired, or main was moved");
     }
     return found;
   }
@@ -139,7 +143,7 @@ final class FileConflicts {
       String author = step.snapshot().summary().getOrDefault(TableMark.SNAPSHOT_TXN_ID, ANYBODY);
       for (Look look : looks) {
         Met met = look.firstMet(changes);
-        met.file().ifPresent(path -> found.add(new Meetings.Meeting(author, look.words(path))));
+        met.file().ifPresent(path -> found.add(look.meeting(author, path)));
         met.perhaps().forEach(each -> marks.add(new Marks(author, look, each)));
       }
     }
@@ -190,7 +194,7 @@ final class FileConflicts {
   /** What clashes with a filter where the one data file may that it marks rows of. */
   private record Marks(String author, Look look, DeleteFile deletes) {
     Meetings.Meeting met() {
-      return new Meetings.Meeting(author, look.words(deletes.location()));
+      return look.meeting(author, deletes.location());
     }
 
     boolean mayMeet(Map<String, DataFile> files) {
@@ -213,8 +217,9 @@ final class FileConflicts {
       this.specs = metadata.specsById();
     }
 
-    String words(String path) {
-      return "filter " + new FilterWords(schema).of(filter.expression()) + ", file " + path;
+    Meetings.Meeting meeting(String author, String path) {
+      String told = new FilterWords(schema).of(filter.expression());
+      return new Meetings.Meeting(author, "filter " + told + ", file " + path, filter);
     }
 
     /** Hold it against what a snapshot changed. */

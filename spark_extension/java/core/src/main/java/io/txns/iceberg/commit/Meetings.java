@@ -19,8 +19,9 @@ public final class Meetings {
    * What a filter has met of a snapshot.
    *
    * @param author the transaction that the snapshot names; empty where it names none
+   * @param filter null where everything has met: what was read cannot be held against files
    */
-  record Meeting(String author, String words) {}
+  record Meeting(String author, String words, RowFilter filter) {}
 
   /** By the newest snapshot of each state of a table that was looked at. */
   private record OfTable(List<RowFilter> filters, Map<Long, List<Meeting>> states) {}

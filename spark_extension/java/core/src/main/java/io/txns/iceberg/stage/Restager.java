@@ -9,6 +9,8 @@ import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.FileChanges;
+import io.txns.iceberg.meta.WhatHelps;
+import io.txns.iceberg.meta.WhatHelps.Clash;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -80,7 +82,8 @@ public final class Restager {
           txnId,
           winner,
           leastTs,
-          "the table that it appends to has another schema or partitioning now");
+          "the table that it appends to has another schema or partitioning now"
+              + WhatHelps.words(Clash.ALTERED, newBase));
     }
     StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newBase, false);
     BaseTable source = new BaseTable(staged.operations(), staged.identifier().toString());
@@ -188,7 +191,9 @@ public final class Restager {
   private record Unfit(String reason, String author) {
     static Optional<Unfit> of(StagedTable staged, FileChanges own, TableMetadata newer) {
       if (!isSameShape(staged.base(), newer)) {
-        return unfit("the table that it wrote has another schema or partitioning now");
+        return unfit(
+            "the table that it wrote has another schema or partitioning now"
+                + WhatHelps.words(Clash.ALTERED, newer));
       }
       if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
         return unfit("a table that it wrote over was written");
@@ -216,14 +221,14 @@ public final class Restager {
           if (!touched.isEmpty()) {
             String author = step.snapshot().summary().getOrDefault(TableMark.SNAPSHOT_TXN_ID, "");
             boolean compacted = DataOperations.REPLACE.equals(step.snapshot().operation());
-            String reason = words(touched, compacted ? "compacted" : "changed");
-            return Optional.of(new Unfit(reason, author));
+            Clash clash = compacted ? Clash.COMPACTED : Clash.FILES;
+            return Optional.of(new Unfit(words(touched, clash, newer), author));
           }
         }
       } catch (FileChanges.HistoryGapException e) {
-        return unfit(words(all, "changed")); // nobody knows whose it was
+        return unfit(words(all, Clash.FILES, newer)); // nobody knows whose it was
       }
-      return unfit(words(all, "changed"));
+      return unfit(words(all, Clash.FILES, newer));
     }
 
     private static Optional<Unfit> unfit(String reason) {
@@ -319,12 +324,14 @@ public final class Restager {
       return partition.contains(other.specId(), other.partition());
     }
 
-    private static String words(Set<String> touched, String done) {
+    private static String words(Set<String> touched, Clash clash, TableMetadata newer) {
+      String done = clash == Clash.COMPACTED ? "compacted" : "changed";
       String shown = touched.stream().sorted().limit(SHOWN_FILES).collect(joining(", "));
       int more = touched.size() - SHOWN_FILES;
       return String.format("files that it replaced, removed or marked were %s by others (", done)
           + (more > 0 ? shown + " and " + more + " more" : shown)
-          + ")";
+          + ")"
+          + WhatHelps.words(clash, newer);
     }
   }
 

@@ -201,11 +201,16 @@ public final class StagedTable {
   public boolean changesOnlyFiles() {
     return isChanged()
         && !create
-        && !rollsBack()
+        && !alters()
         && isOnMain(snapshots())
-        && !TableMark.isDropped(current().currentSnapshot())
-        && (base.formatVersion() < 3 || snapshots().size() == 1)
-        && point.changes().stream()
+        && (base.formatVersion() < 3 || snapshots().size() == 1);
+  }
+
+  /** Whether it does more to the table than to put other files on {@code main}. */
+  public boolean alters() {
+    return rollsBack()
+        || TableMark.isDropped(current().currentSnapshot())
+        || !point.changes().stream()
             .allMatch(
                 change ->
                     change instanceof MetadataUpdate.AddSnapshot

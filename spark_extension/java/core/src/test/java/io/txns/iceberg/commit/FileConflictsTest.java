@@ -57,7 +57,7 @@ class FileConflictsTest {
   }
 
   /** What is met of an entry that has changed the table. */
-  private Optional<String> met() {
+  private Optional<Meetings.Meeting> met() {
     String uuid = TableNames.uuid(operations.current());
     Change change = new Change(DAYS, uuid, Operation.APPEND, 1L, 2L, 1, 0);
     Entry entry =
@@ -92,7 +92,7 @@ class FileConflictsTest {
     assertThat(met()).isEmpty();
     assertThat(snapshotsRead).isEqualTo(2);
     appendTo(1);
-    assertThat(met()).hasValueSatisfying(words -> assertThat(words).contains("day = 1"));
+    assertThat(met()).hasValueSatisfying(met -> assertThat(met.words()).contains("day = 1"));
     appendTo(2);
     assertThat(met()).isPresent();
     assertThat(snapshotsRead).isEqualTo(4);
@@ -103,7 +103,7 @@ class FileConflictsTest {
     appendTo(2);
     assertThat(met()).isEmpty();
     read(2);
-    assertThat(met()).hasValueSatisfying(words -> assertThat(words).contains("day = 2"));
+    assertThat(met()).hasValueSatisfying(met -> assertThat(met.words()).contains("day = 2"));
     assertThat(snapshotsRead).isEqualTo(2);
   }
 }
