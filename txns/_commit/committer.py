@@ -6,6 +6,7 @@ Docs/spec.md 11.1.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -28,7 +29,7 @@ from txns.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
 
@@ -51,6 +52,9 @@ _LOG = logger(__name__)
 
 _ROUNDS = 5
 """So often somebody looks for more to adopt on one table, at most."""
+
+_BACK_OFF_MS = 10
+"""Times two for each round: who writes the table meanwhile is not in step with it."""
 
 
 class Committer:
@@ -313,8 +317,8 @@ class Committer:
         """
         Make entries of what strangers have appended to a table, and apply them.
 
-        Who does so at the same time makes the same ones. If strangers go on meanwhile, the rest is
-        left to who comes next.
+        Who does so at the same time makes the same ones. If strangers go on meanwhile, or others
+        write the table each time, the rest is left to who comes next.
 
         Returns:
             None where there was nothing to adopt, or others have adopted it.
@@ -324,24 +328,50 @@ class Committer:
             Exception: Of the catalog or the storage.
         """
         adopted: list[Entry] = []
-        for _ in range(_ROUNDS):
-            try:
-                request = self._adoption.due(table)
-            except NoSuchTableError:
-                break
-            except Unsupported as why:
-                raise ForeignWrite(table, f"somebody has appended to the table, and {why}") from why
+        with suppress(Conflict, CommitStateUnknown):
+            for entry in self.adopting(table):
+                adopted.append(entry)  # noqa: PERF402 -- what was made stays when the rest is lost
+        return adopted
+
+    def adopting(self, table: Identifier) -> Iterator[Entry]:
+        """
+        Do the same; give each entry when it is made, and say so where the last one is not.
+
+        Raises:
+            Conflict: Others have written the table each time: something is still to be adopted.
+            CommitStateUnknown: The same, where nobody knows of the last attempt.
+            Exception: As for `adopt`.
+        """
+        lost: TxnsError | None = None
+        for number in range(_ROUNDS):
+            if lost is not None:
+                self._clock.back_off(_BACK_OFF_MS * 2**number)
+            request = self._due(table)
             if request is None:
-                break
+                return
             try:
                 entry = self.commit_once(request)
-            except (Conflict, CommitStateUnknown):  # somebody was faster, or the next round tells
+            except (Conflict, CommitStateUnknown) as error:  # the next round tells
                 _LOG.debug("not adopted, looking again", exc_info=True, extra=fields(table=table))
+                lost = error
                 continue
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
-            adopted.append(entry)
+            lost = None
             self.apply(entry)
-        return adopted
+            yield entry
+        request = self._due(table) if lost else None
+        if lost and request:
+            _delete_staged(request)
+            raise lost
+
+    def _due(self, table: Identifier) -> CommitRequest | None:
+        """Prepare the adoption of what strangers have appended to a table, if there is anything."""
+        try:
+            return self._adoption.due(table)
+        except NoSuchTableError:
+            return None
+        except Unsupported as why:
+            raise ForeignWrite(table, f"somebody has appended to the table, and {why}") from why
 
     def _adopt_due(self, request: CommitRequest) -> None:
         """
