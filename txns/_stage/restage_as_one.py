@@ -127,10 +127,11 @@ def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set
 
 
 def _words(touched: set[str], done: str) -> str:
-    return f"files that it replaced or removed were {done} by others ({_some(touched)})"
+    return f"files that it replaced or removed were {done} by others ({some_of(touched)})"
 
 
-def _some(paths: set[str]) -> str:
+def some_of(paths: set[str]) -> str:
+    """Name the first of some files, and say how many more there are."""
     shown = ", ".join(sorted(paths)[:_SHOWN_FILES])
     return shown if len(paths) <= _SHOWN_FILES else f"{shown} and {len(paths) - _SHOWN_FILES} more"
 
