@@ -6,7 +6,6 @@ Docs/spec.md 11.1.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -327,11 +326,7 @@ class Committer:
             ForeignWrite: It cannot be adopted: the message says why.
             Exception: Of the catalog or the storage.
         """
-        adopted: list[Entry] = []
-        with suppress(Conflict, CommitStateUnknown):
-            for entry in self.adopting(table):
-                adopted.append(entry)  # noqa: PERF402 -- what was made stays when the rest is lost
-        return adopted
+        return [made for made in self._rounds(table) if isinstance(made, Entry)]
 
     def adopting(self, table: Identifier) -> Iterator[Entry]:
         """
@@ -343,8 +338,20 @@ class Committer:
             Exception: As for `adopt`.
         """
         lost: TxnsError | None = None
+        for made in self._rounds(table):
+            lost = None if isinstance(made, Entry) else made
+            if isinstance(made, Entry):
+                yield made
+        request = self._due(table) if lost else None
+        if lost and request:
+            _delete_staged(request)
+            raise lost
+
+    def _rounds(self, table: Identifier) -> Iterator[Entry | TxnsError]:
+        """Adopt, round by round, until nothing is due: give what each has made, or lost by."""
+        lost = False
         for number in range(_ROUNDS):
-            if lost is not None:
+            if lost:
                 self._clock.back_off(_BACK_OFF_MS * 2**number)
             request = self._due(table)
             if request is None:
@@ -353,16 +360,13 @@ class Committer:
                 entry = self.commit_once(request)
             except (Conflict, CommitStateUnknown) as error:  # the next round tells
                 _LOG.debug("not adopted, looking again", exc_info=True, extra=fields(table=table))
-                lost = error
+                lost = True
+                yield error
                 continue
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
-            lost = None
+            lost = False
             self.apply(entry)
             yield entry
-        request = self._due(table) if lost else None
-        if lost and request:
-            _delete_staged(request)
-            raise lost
 
     def _due(self, table: Identifier) -> CommitRequest | None:
         """Prepare the adoption of what strangers have appended to a table, if there is anything."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import txns
 from tests.txns.lake import ids, rows
 from txns._admin.adopt import adopt_all
 from txns._commit.adoption import Adoption
@@ -208,12 +209,14 @@ def test_what_loses_each_race_is_told(shop, cli, losing):
 
 
 def test_who_adopts_on_his_way_goes_on(shop, losing):
-    """He pauses between his rounds, leaves no files, and the rest to who comes next."""
+    """He pauses between his rounds, and the rest is left to who comes next; so are no files."""
     begun, before = losing
-    del begun[5:]
+    del begun[10:]
     committer, slept_ms = shop.open().parts.committer, shop.clock.slept_ms
     assert [] == committer.adopt(("shop", "a"))
+    assert shop.clock.slept_ms > slept_ms
+    with pytest.raises(txns.Conflict):
+        [*committer.adopting(("shop", "a"))]
     left = shop.files() - before[-1]
     assert ([], []) == (begun, [path for path in left if path.endswith(".avro")])
-    assert shop.clock.slept_ms > slept_ms
     assert 1 == len(committer.adopt(("shop", "a")))
