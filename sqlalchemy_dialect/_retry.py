@@ -43,7 +43,7 @@ def run_transaction(
         transactor: An Engine, then the callback gets a Connection; or a sessionmaker, then it
             gets a new Session in each attempt, so no object of a failed one is left.
         callback: It may run several times, so it changes nothing but the database, and neither
-            commits nor rolls back.
+            commits nor rolls back: one that has committed is not run again.
         isolation: A level of docs/isolation.md; None: the engine's.
         max_attempts: How often it is called at most.
 
@@ -52,7 +52,8 @@ def run_transaction(
 
     Raises:
         OperationalError: Its `orig` is a TransactionConflict: all attempts have lost; nothing
-            is committed. Or a CommitStateUnknown: nobody knows, and it is not tried again;
+            is committed, but for what the callback has committed itself. Or a CommitStateUnknown:
+            nobody knows, also where the callback has caught it, and it is not tried again;
             `dbapi.Connection.outcome` tells.
         ArgumentError: No attempt is allowed, a call of the callback runs nothing yet, as that of a
             coroutine or a generator does, or each of its statements would commit by itself.
@@ -65,15 +66,18 @@ def run_transaction(
         )
     if max_attempts < 1:
         raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")
-    with _beginning(transactor, isolation) as begin:
+    with _beginning(transactor, isolation) as (begin, used):
         for attempt in range(1, max_attempts):
+            before = used.commits if used else 0
             try:
-                return _called(callback, begin)
+                return _called(callback, begin, used)
             except exc.DBAPIError as error:
                 if not isinstance(error.orig, dbapi.TransactionConflict):
                     raise
+                if used and used.commits > before:  # by the callback, which has lost another one
+                    raise
             wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
-        return _called(callback, begin)
+        return _called(callback, begin, used)
 
 
 def transactional(
@@ -126,9 +130,16 @@ def _check(refuse: Callable[[Any], None], what: object) -> None:
         raise exc.ArgumentError(str(error)) from error
 
 
-def _called(callback: Callable[[Any], _Result], begin: Callable[[], _Scope]) -> _Result:
+def _called(
+    callback: Callable[[Any], _Result],
+    begin: Callable[[], _Scope],
+    used: dbapi.Connection | None,
+) -> _Result:
+    before = used.unknown if used else None
     with begin() as scope:
         result = callback(scope)
+        if used and used.unknown and used.unknown is not before:  # the callback keeps it to itself
+            raise exc.OperationalError("COMMIT", None, used.unknown) from used.unknown
         _check(check_has_run, result)
         return result
 
@@ -136,9 +147,11 @@ def _called(callback: Callable[[Any], _Result], begin: Callable[[], _Scope]) -> 
 @contextmanager
 def _beginning(
     transactor: Engine | sessionmaker[Any], isolation: str | None
-) -> Iterator[Callable[[], _Scope]]:
+) -> Iterator[tuple[Callable[[], _Scope], dbapi.Connection | None]]:
     """
     Give what begins an attempt at a level, which ends with its commit, or is rolled back.
+
+    And the connection of all of them.
 
     All have one connection, and so one session of Spark, whose next BEGIN is known for the next
     try of what has lost: the pool would give each another one. But for sessions that choose theirs.
@@ -148,12 +161,13 @@ def _beginning(
     bind = maker.kw.get("bind") if maker else transactor
     if isinstance(bind, Engine):
         with bind.execution_options(**cast("Any", level)).connect() as connection:
+            used = cast("dbapi.Connection", connection.connection.dbapi_connection)
             if maker:
-                yield lambda: _session(partial(maker, bind=connection), {})
+                yield lambda: _session(partial(maker, bind=connection), {}), used
             else:
-                yield lambda: _transaction(connection)
+                yield lambda: _transaction(connection), used
     elif maker:
-        yield lambda: _session(maker, level)
+        yield lambda: _session(maker, level), None
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from txns._catalog.outcome import State
 from txns._log.swap import is_transient
-from txns.errors import Conflict, InvalidUsage
+from txns.errors import CommitStateUnknown, Conflict, InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 _BACK_OFF_MS = 10
 _BACK_OFF_MAX_MS = 1000
+_STANDS = "the callback's own transaction {} has committed: it is not run again"
 
 
 class Begins(Protocol):
@@ -60,7 +61,8 @@ def run_transaction(
         options: As for `Handle.begin`.
 
     Raises:
-        Conflict: Of the last attempt.
+        Conflict: Of the last attempt; or another transaction's, which the callback has lost after
+            its own had committed: a note says so.
         CommitStateUnknown: Ask with `begin(txn_id=...)`.
         InvalidUsage: 42000, no attempt is allowed, what is given begins no transactions, or a call
             of the callback runs nothing yet, as that of a coroutine or a generator does.
@@ -76,8 +78,11 @@ def run_transaction(
                 result = callback(txn)
                 _check_has_run(result)
                 _commit(handle, txn, max_attempts)
-            except Conflict:
+            except Conflict as conflict:
                 txn.rollback()
+                if txn.state is State.COMMITTED:  # by the callback, which has lost another one
+                    conflict.add_note(_STANDS.format(txn.txn_id))
+                    raise
                 if attempt == max_attempts:
                     raise
                 options = options | {"after": txn}
@@ -173,6 +178,8 @@ def _runs_later(what: object) -> InvalidUsage:
 
 def _commit(handle: Begins, txn: Transaction, max_attempts: int) -> None:
     for attempt in range(1, max_attempts + 1):
+        if txn.state is State.UNKNOWN:  # which the callback has kept to itself
+            raise CommitStateUnknown(txn.txn_id)
         if txn.state is not State.ACTIVE:
             return  # the callback has ended it
         try:

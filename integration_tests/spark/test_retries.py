@@ -208,3 +208,31 @@ def test_options_that_are_none(spark: SparkSession, options: dict[str, object]) 
         txns_spark.run_transaction(spark, lambda _: None, **options)  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidUsage, match="SERIALIZABLE"):
         txns_spark.run_transaction(spark, lambda _: None, isolation="chaos")
+
+
+def test_what_the_callback_has_committed_is_not_run_again(
+    spark: SparkSession, other: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """
+    Its rows would be there twice.
+
+    1. A callback commits. 2. A transaction of its own loses a race, here or in another session.
+    """
+    a, b = two_tables
+    attempts = []
+
+    def twice(session: SparkSession, second: SparkSession) -> None:
+        attempts.append(second)
+        affected(session, f"INSERT INTO {a} VALUES (3, 3)")
+        session.sql("COMMIT")
+        second.sql("SET `spark.sql.txns.rehearse-conflicts` = 1")
+        second.sql("BEGIN")
+        affected(second, f"INSERT INTO {b} VALUES (3, 3)")
+        second.sql("COMMIT")
+
+    for second in (other, spark):
+        with pytest.raises(errors.TransactionConflict, match="rehearsal"):
+            txns_spark.run_transaction(spark, lambda session, by=second: twice(session, by))
+    assert [other, spark] == attempts
+    assert (4, 2) == (count(spark, a), count(spark, b))
+    assert "none" == state(spark)

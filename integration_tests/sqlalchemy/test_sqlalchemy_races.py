@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,7 +16,7 @@ from sqlalchemy_txns import run_transaction, transactional
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -218,5 +219,73 @@ def test_what_would_run_after_the_commit(engine: sa.Engine) -> None:
     with pytest.raises(exc.ArgumentError, match="later"):
         transactional()(later)
     run_transaction(engine, lambda connection: connection.execute(add), isolation="serializable")
+    with engine.connect() as connection:
+        assert [(1,)] == connection.execute(sa.select(Account.id)).all()
+
+
+@pytest.mark.parametrize("by", ["engine", "sessions", "a statement"])
+def test_what_the_callback_has_committed_is_not_run_again(engine: sa.Engine, by: str) -> None:
+    """
+    Its rows would be there twice.
+
+    1. A callback commits, by a method or by a statement. 2. Another transaction of its own loses.
+    """
+    attempts = []
+
+    def twice(scope: sa.Connection | orm.Session) -> None:
+        attempts.append(scope)
+        scope.execute(sa.insert(Account).values(id=1, balance=0))
+        if by == "a statement":
+            assert isinstance(scope, sa.Connection)
+            scope.exec_driver_sql("COMMIT")
+        else:
+            scope.commit()
+        with engine.connect() as other:
+            other.exec_driver_sql("SET `spark.sql.txns.rehearse-conflicts` = 1")
+            other.execute(sa.insert(Account).values(id=2, balance=0))
+            other.commit()
+
+    with pytest.raises(exc.OperationalError, match="rehearsal"):
+        run_transaction(orm.sessionmaker(engine) if by == "sessions" else engine, twice)
+    assert 1 == len(attempts)
+    with engine.connect() as connection:
+        assert [(1,)] == connection.execute(sa.select(Account.id)).all()
+
+
+class _Unheard:
+    """A session that is lost when its COMMIT has been done."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def run(self, sql: str, parameters: Sequence[Any]) -> Any:
+        answer = self._real.run(sql, parameters)
+        if sql == "COMMIT":
+            raise dbapi.ConnectionLost("the answer to COMMIT is lost")
+        return answer
+
+
+@pytest.mark.parametrize("by", ["engine", "sessions"])
+def test_an_unknown_outcome_that_a_callback_catches(engine: sa.Engine, by: str) -> None:
+    """It is no success: who has called is to ask."""
+    attempts = []
+
+    def forgets(scope: sa.Connection | orm.Session) -> str:
+        attempts.append(scope)
+        scope.execute(sa.insert(Account).values(id=1, balance=0))
+        connection = scope.connection() if isinstance(scope, orm.Session) else scope
+        used: Any = connection.connection.dbapi_connection
+        used._session = _Unheard(used._session)
+        with suppress(exc.OperationalError):
+            scope.commit()
+        return "done"
+
+    with pytest.raises(exc.OperationalError) as caught:
+        run_transaction(orm.sessionmaker(engine) if by == "sessions" else engine, forgets)
+    assert isinstance(caught.value.orig, dbapi.CommitStateUnknown)
+    assert 1 == len(attempts)
     with engine.connect() as connection:
         assert [(1,)] == connection.execute(sa.select(Account.id)).all()

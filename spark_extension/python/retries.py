@@ -38,7 +38,8 @@ def run_transaction(
     Args:
         spark: A session without a transaction.
         callback: Gets the session; it may run several times, so it changes nothing but tables
-            of the catalog, and neither commits nor rolls back. What a DataFrame read in an
+            of the catalog, and neither commits nor rolls back: one that does is not run again,
+            whatever it raises. What a DataFrame read in an
             attempt that has lost is not what the next one reads: make it in the callback.
         isolation: A level of docs/isolation.md; None: the catalog's.
         max_attempts: How often it is called at most.
@@ -47,7 +48,8 @@ def run_transaction(
         What the callback returned in the attempt that committed.
 
     Raises:
-        TransactionConflict: All attempts have lost; nothing is committed.
+        TransactionConflict: All attempts have lost; nothing is committed. Or the callback has
+            ended the transaction, and lost another one.
         CommitStateUnknown: Nobody knows, and it is not run again: `BEGIN ID` tells, where the
             transaction has an id of its own.
         ConfigurationError: No attempt is allowed, `isolation` is no name of a level, `spark` is no
@@ -66,13 +68,23 @@ def run_transaction(
     check_runs(callback)
     begin = _begin(isolation)
 
+    is_over = False
+
     def run() -> _Result:
-        with translated(), between_begin_and_commit(spark, begin):
-            result = callback(spark)
+        nonlocal is_over
+        with translated(), between_begin_and_commit(spark, begin) as begun:
+            try:
+                with translated():
+                    result = callback(spark)
+            except TransactionConflict:
+                is_over = _is_over(spark, begun)
+                raise
             check_has_run(result)
             return result
 
-    return run_again(run, attempts=max_attempts, lost=(TransactionConflict,))
+    return run_again(
+        run, attempts=max_attempts, lost=(TransactionConflict,), is_over=lambda: is_over
+    )
 
 
 def transactional(
@@ -145,10 +157,20 @@ def check_has_run(result: object) -> None:
 
 
 def run_again(
-    run: Callable[[], _Result], *, attempts: int, lost: tuple[type[TransactionError], ...]
+    run: Callable[[], _Result],
+    *,
+    attempts: int,
+    lost: tuple[type[TransactionError], ...],
+    is_over: Callable[[], bool] = lambda: False,
 ) -> _Result:
     """
     Call `run` until it raises none of `lost`, `attempts` times at most, at least 1.
+
+    Args:
+        run: One attempt.
+        attempts: How many there are.
+        lost: What an attempt raises that is made again.
+        is_over: Asked after one of them: whether it may have committed, and is not made again.
 
     Raises:
         TransactionError: Of the last attempt; whatever else an attempt raises.
@@ -157,6 +179,8 @@ def run_again(
         try:
             return run()
         except lost:
+            if is_over():
+                raise
             wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
     return run()
 
@@ -186,6 +210,14 @@ def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> Non
     """
     bound_ms = min(wait_ms_max, first_ms * 2 ** (attempt - 1))
     time.sleep(_SYSTEM.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: TID251  (as above)
+
+
+def _is_over(spark: SparkSession, begun: Row | None) -> bool:
+    """Whether a callback has ended its transaction itself, by a COMMIT perhaps."""
+    shown = spark.sql("SHOW TRANSACTION").first()
+    if shown is None or shown.state == "none":
+        return True
+    return begun is not None and begun.txn_id not in {None, shown.txn_id}
 
 
 def _runs_later(what: object) -> ConfigurationError:

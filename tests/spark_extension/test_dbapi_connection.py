@@ -189,3 +189,41 @@ def test_a_refused_commit_is_rolled_back() -> None:
     )
     assert ["COMMIT", "ROLLBACK"] == server.sent[-2:]
     assert not connection.in_transaction
+
+
+class Answering:
+    """A server that answers with rows of states."""
+
+    driver = "connect"
+
+    def __init__(self, *states: str) -> None:
+        self._states = iter(states)
+
+    def run(self, _sql: str, _parameters: object) -> Answer:
+        state = next(self._states)
+        row = dict.fromkeys(Status._fields) | {"state": state, "txn_id": "t"}
+        row |= {"in_transaction": state == "active"}
+        return Answer(pa.Table.from_pylist([row]), is_command=True)
+
+
+def test_what_has_committed_is_counted() -> None:
+    """By `commit`, or by a statement; not what is only found to have committed."""
+    states = ("active", "committed", "active", "committed", "committed", "committed")
+    connection = _connection.Connection(Answering(*states))
+    connection.begin()
+    connection.commit()
+    assert 1 == connection.commits
+    connection.begin()
+    connection.cursor().execute("/* x */ end")
+    assert 2 == connection.commits
+    assert connection.outcome("t") is not None
+    assert 2 == connection.commits
+
+
+def test_what_nobody_knows_is_kept_until_the_next_transaction() -> None:
+    connection = _connection.Connection(Dying(2))
+    connection.begin()
+    connection.cursor().execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(dbapi.CommitStateUnknown) as caught:
+        connection.commit()
+    assert caught.value is connection.unknown

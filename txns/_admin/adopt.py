@@ -105,8 +105,7 @@ def _is_due(parts: Parts, name: Identifier) -> bool:
 
 def _adopted(parts: Parts, name: Identifier) -> Iterator[Adopted]:
     try:
-        entries = parts.committer.adopt(name)
+        for entry in parts.committer.adopting(name):
+            yield Adopted(name, entry)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
         yield Adopted(name, None, error)
-    else:
-        yield from (Adopted(name, entry) for entry in entries)

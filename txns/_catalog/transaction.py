@@ -339,6 +339,7 @@ class Transaction(TxnCatalog):
                 self.committed = Committed.of_nothing(self.txn_id, self.read_ts)
                 self._parts.reserver.give_up(self.options.turn)
                 return self.committed
+            self.reads.end(self._write_set.writes())
             self.state = State.UNKNOWN  # until the answer is here: an interrupt deletes nothing
             entry = self._append(ts)
             self.state = State.COMMITTED

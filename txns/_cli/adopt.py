@@ -49,8 +49,9 @@ def adopt(lake: Lake, tables: tuple[str, ...], watch: bool, pause_ms: int | None
 
     To all of them, where none is named; a line is printed for each adoption. Who writes a table
     adopts as well: this is for tables that are read more often than the log's own writers come by.
-    Exit code 1 where something that was appended cannot be adopted, or a table that is named is in
-    quarantine or not under care; 0 where --watch was stopped.
+    Exit code 1 where something that was appended cannot be adopted, or was not since others wrote
+    the table each time, or a table that is named is in quarantine or not under care; 0 where
+    --watch was stopped.
     """
     if pause_ms is not None and not (watch and pause_ms):
         raise click.UsageError("--every goes with --watch, and is more than 0s")

@@ -28,7 +28,7 @@ from txns.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
 
@@ -51,6 +51,9 @@ _LOG = logger(__name__)
 
 _ROUNDS = 5
 """So often somebody looks for more to adopt on one table, at most."""
+
+_BACK_OFF_MS = 10
+"""Times two for each round: who writes the table meanwhile is not in step with it."""
 
 
 class Committer:
@@ -313,8 +316,8 @@ class Committer:
         """
         Make entries of what strangers have appended to a table, and apply them.
 
-        Who does so at the same time makes the same ones. If strangers go on meanwhile, the rest is
-        left to who comes next.
+        Who does so at the same time makes the same ones. If strangers go on meanwhile, or others
+        write the table each time, the rest is left to who comes next.
 
         Returns:
             None where there was nothing to adopt, or others have adopted it.
@@ -323,25 +326,56 @@ class Committer:
             ForeignWrite: It cannot be adopted: the message says why.
             Exception: Of the catalog or the storage.
         """
-        adopted: list[Entry] = []
-        for _ in range(_ROUNDS):
-            try:
-                request = self._adoption.due(table)
-            except NoSuchTableError:
-                break
-            except Unsupported as why:
-                raise ForeignWrite(table, f"somebody has appended to the table, and {why}") from why
+        return [made for made in self._rounds(table) if isinstance(made, Entry)]
+
+    def adopting(self, table: Identifier) -> Iterator[Entry]:
+        """
+        Do the same; give each entry when it is made, and say so where the last one is not.
+
+        Raises:
+            Conflict: Others have written the table each time: something is still to be adopted.
+            CommitStateUnknown: The same, where nobody knows of the last attempt.
+            Exception: As for `adopt`.
+        """
+        lost: TxnsError | None = None
+        for made in self._rounds(table):
+            lost = None if isinstance(made, Entry) else made
+            if isinstance(made, Entry):
+                yield made
+        request = self._due(table) if lost else None
+        if lost and request:
+            _delete_staged(request)
+            raise lost
+
+    def _rounds(self, table: Identifier) -> Iterator[Entry | TxnsError]:
+        """Adopt, round by round, until nothing is due: give what each has made, or lost by."""
+        lost = False
+        for number in range(_ROUNDS):
+            if lost:
+                self._clock.back_off(_BACK_OFF_MS * 2**number)
+            request = self._due(table)
             if request is None:
-                break
+                return
             try:
                 entry = self.commit_once(request)
-            except (Conflict, CommitStateUnknown):  # somebody was faster, or the next round tells
+            except (Conflict, CommitStateUnknown) as error:  # the next round tells
                 _LOG.debug("not adopted, looking again", exc_info=True, extra=fields(table=table))
+                lost = True
+                yield error
                 continue
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
-            adopted.append(entry)
+            lost = False
             self.apply(entry)
-        return adopted
+            yield entry
+
+    def _due(self, table: Identifier) -> CommitRequest | None:
+        """Prepare the adoption of what strangers have appended to a table, if there is anything."""
+        try:
+            return self._adoption.due(table)
+        except NoSuchTableError:
+            return None
+        except Unsupported as why:
+            raise ForeignWrite(table, f"somebody has appended to the table, and {why}") from why
 
     def _adopt_due(self, request: CommitRequest) -> None:
         """

@@ -21,7 +21,7 @@ from txns._log import limits, permitted
 from txns._log import payload as _payload
 from txns._log.change import Change, Operation
 from txns._log.entry import NO_PAYLOAD, THIS_ENGINE, Entry, Kind, LoggedChange
-from txns._stage import change_builder, restage
+from txns._stage import added_files, change_builder, restage
 from txns._stage.restage_as_one import restage_as_one
 from txns._table import replay
 from txns.errors import NOBODY, TOO_OLD, Conflict, InvalidUsage, TxnsError, Unsupported
@@ -219,6 +219,15 @@ class Validation:
             partial(restage.restage, staged, newer, self._clock)
             if appends
             else partial(restage_as_one, staged, newer, self._clock, winners=winners)
+        )
+        added_files.refuse_again(
+            staged,
+            newer,
+            request.reads.without.get(table, set()),
+            txn_id=txn_id,
+            winner=winner,
+            winners=winners,
+            least_ts=head.upper,
         )
         restaged = again(txn_id=txn_id, winner=winner, least_ts=head.upper)
         request.leftovers.restaged(restaged)

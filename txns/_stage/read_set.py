@@ -15,7 +15,7 @@ from txns._iceberg.filter_words import words
 from txns._identifier import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table.metadata import TableMetadata
@@ -73,6 +73,7 @@ class ReadSet:
         listed: Namespaces whose tables were listed.
         conditional: Tables that were written by what they hold, as upserts, deletes and overwrites
             do, if only where that was nothing.
+        without: Paths of files that were looked for in a table, to be added to it, and not found.
         outstanding: By table the `commit_ts` in ms of what was not applied to it when it was
             loaded, where there was any.
         names: The names under which each table was loaded, by its uuid: somebody else may write
@@ -87,6 +88,7 @@ class ReadSet:
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
     conditional: set[Identifier] = field(default_factory=set)
+    without: dict[Identifier, set[str]] = field(default_factory=dict)
     outstanding: dict[Identifier, frozenset[int]] = field(default_factory=dict)
     names: dict[str, set[Identifier]] = field(default_factory=dict)
     bases: dict[str, TableMetadata] = field(default_factory=dict)
@@ -112,6 +114,16 @@ class ReadSet:
         self.read(table, row_filter)
         self.conditional.add(table)
 
+    def find_no_files(self, table: Identifier, paths: Iterable[str]) -> None:
+        """Note that files are not in a table, to which they are to be added."""
+        self.without.setdefault(table, set()).update(paths)
+
+    def end(self, written: Container[Identifier]) -> None:
+        """Note what stays seen where files were to be added, and that was undone: a whole table."""
+        for table in self.without:
+            if table not in written:
+                self.read(table)
+
     def wrote_by_rows(self, table: Identifier, uuid: str) -> bool:
         """Whether a table of another entry was written by what it holds."""
         return not self.conditional.isdisjoint(self.known_as(table, uuid))
@@ -128,7 +140,7 @@ class ReadSet:
     @property
     def is_blind(self) -> bool:
         """Whether nothing was seen that somebody else could change."""
-        return not (self.tables or self.listed or self.absent)
+        return not (self.tables or self.listed or self.absent or self.without)
 
     def touched(self, *, all_reads: bool) -> list[str]:
         """

@@ -130,11 +130,12 @@ def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set
 
 def _words(touched: set[str], clash: Clash, newer: TableMetadata) -> str:
     done = "compacted" if clash is Clash.COMPACTED else "changed"
-    reason = f"files that it replaced or removed were {done} by others ({_some(touched)})"
+    reason = f"files that it replaced or removed were {done} by others ({some_of(touched)})"
     return reason + what_helps.words(clash, newer)
 
 
-def _some(paths: set[str]) -> str:
+def some_of(paths: set[str]) -> str:
+    """Name the first of some files, and say how many more there are."""
     shown = ", ".join(sorted(paths)[:_SHOWN_FILES])
     return shown if len(paths) <= _SHOWN_FILES else f"{shown} and {len(paths) - _SHOWN_FILES} more"
 

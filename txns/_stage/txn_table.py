@@ -32,7 +32,7 @@ from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 OnRead = Callable[[RowFilter], None]
 """Told the filter of each read."""
+
+OnNoFiles = Callable[["Iterable[str]"], None]
+"""Told the paths of files that a table was found not to have."""
 
 OnWrite = Callable[["TableMetadata"], None]
 """Told what is to be written on, before any file is; refuses it."""
@@ -74,6 +77,7 @@ class TxnTable(Table):
         read_ts: int,
         on_read: OnRead,
         on_conditional: OnRead | None = None,
+        on_no_files: OnNoFiles | None = None,
         on_write: OnWrite | None = None,
         before_write: Callable[[], None] | None = None,
         append_files: AppendFiles | None = None,
@@ -82,6 +86,7 @@ class TxnTable(Table):
         self._versions: tuple[tuple[TableMetadata, int], ...] = ((metadata, read_ts),)
         self._on_read = on_read
         self._on_conditional = on_conditional or on_read
+        self._on_no_files = on_no_files or _nobody
         self.on_write = on_write or _anywhere
         """Refuses to write what it shows, where that stands elsewhere than it may."""
         self._before_write = before_write or _at_once
@@ -264,16 +269,19 @@ class TxnTable(Table):
         """
         self._before_write()
         self.on_write(self.metadata)
-        return _NotingTransaction(self, self._on_read, self._on_conditional)
+        return _NotingTransaction(self, self._on_read, self._on_conditional, self._on_no_files)
 
 
 class _NotingTransaction(LightTransaction):
     """pyiceberg's transaction over one table, that notes what its operations read."""
 
-    def __init__(self, table: TxnTable, on_read: OnRead, on_conditional: OnRead) -> None:
+    def __init__(
+        self, table: TxnTable, on_read: OnRead, on_conditional: OnRead, on_no_files: OnNoFiles
+    ) -> None:
         super().__init__(table)
         self._on_read = on_read
         self._on_conditional = on_conditional
+        self._on_no_files = on_no_files
         self._all_appends = table.appends
         self._appends: set[int] = set()
         self._conditional = False
@@ -377,11 +385,24 @@ class _NotingTransaction(LightTransaction):
             return EVERYTHING
         return self._rows_of(And(AlwaysTrue(), *columns), case_sensitive)
 
-    def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
-        # It looks whether the table has the files already, unless it is told not to.
-        if kwargs.get("check_duplicate_files", True):
+    def add_files(
+        self,
+        file_paths: list[str],
+        snapshot_properties: dict[str, str] = EMPTY_DICT,
+        check_duplicate_files: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        given = (snapshot_properties, check_duplicate_files, *args)
+        if not check_duplicate_files:
+            super().add_files(file_paths, *given, **kwargs)
+            return
+        try:
+            super().add_files(file_paths, *given, **kwargs)
+        except Exception:  # it may have found some of them
             self._on_read(EVERYTHING)
-        super().add_files(file_paths, *args, **kwargs)
+            raise
+        self._on_no_files(file_paths)
 
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
         plain = super().update_snapshot(*args, **kwargs)
@@ -434,6 +455,10 @@ class _NotingUpdates(LightUpdates):
     def delete(self) -> Deletes:
         self._on_producer()
         return super().delete()
+
+
+def _nobody(_paths: Iterable[str]) -> None:
+    """Nobody notes what is found."""
 
 
 def _at_once() -> None:

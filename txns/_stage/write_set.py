@@ -17,7 +17,7 @@ from txns._stage.txn_table import TxnTable
 from txns._table import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from uuid import UUID
 
     from pyiceberg.catalog import Catalog
@@ -230,6 +230,7 @@ class WriteSet:
             read_ts=self.options.read_ts,
             on_read=partial(self._read, name) if protected else _nothing,
             on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
+            on_no_files=partial(self._find_no_files, name) if protected else _nothing,
             on_write=partial(self._write, loaded),
             before_write=self._before_write,
             append_files=partial(append, name),
@@ -240,6 +241,10 @@ class WriteSet:
     def _read(self, name: Identifier, row_filter: RowFilter) -> None:
         self._before_read()
         self._reads.read(name, row_filter)
+
+    def _find_no_files(self, name: Identifier, paths: Iterable[str]) -> None:
+        self._before_read()
+        self._reads.find_no_files(name, paths)
 
     def _write(self, loaded: Loaded | None, metadata: TableMetadata) -> None:
         if loaded is not None:  # what it has created itself stands where it may
@@ -323,5 +328,5 @@ class WriteSet:
         return [*self._files.values(), *(staged.io for staged in self.staged.values())]
 
 
-def _nothing(_row_filter: RowFilter) -> None:
+def _nothing(_read: object) -> None:
     """A table that nobody registered is read without protection."""

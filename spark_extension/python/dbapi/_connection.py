@@ -68,6 +68,9 @@ class Connection:
     Attributes:
         driver: "session", "connect" or "thrift".
         last_status: The row of the last BEGIN, COMMIT, ROLLBACK or savepoint; None before.
+        commits: How many transactions have committed on it.
+        unknown: What a COMMIT has raised of whose outcome nobody knows; None if there is none, or
+            after the next `begin`, which `outcome` does.
     """
 
     DataError = errors.DataError
@@ -86,6 +89,8 @@ class Connection:
     ) -> None:
         self.driver = session.driver
         self.last_status: Status | None = None
+        self.commits = 0
+        self.unknown: errors.CommitStateUnknown | None = None
         self._session: Session | None = session
         # What the server has said last; None when only it knows.
         self._is_open: bool | None = False
@@ -181,6 +186,7 @@ class Connection:
             modes += [f"AS OF {as_of if isinstance(as_of, int) else literal(as_of)}"]
         modes += [f"COMMENT {literal(comment)}"] if comment is not None else []
         self._run("BEGIN " + ", ".join(modes))
+        self.unknown = None
         assert self.last_status is not None
         return self.last_status
 
@@ -195,6 +201,13 @@ class Connection:
                 works. It is never tried again here.
             Error: It has not committed, and is rolled back here: run the transaction again.
         """
+        try:
+            self._commit()
+        except errors.CommitStateUnknown as unknown:
+            self.unknown = unknown
+            raise
+
+    def _commit(self) -> None:
         if not self.in_transaction:
             self._opened()
             self._refuse_lost()
@@ -232,6 +245,7 @@ class Connection:
             with suppress(errors.Error):
                 if txn_id is not None and (found := self.outcome(txn_id)) is not None:
                     self.last_status = found
+                    self.commits += 1
                     return True
             what = f"it was refused ({refusal}), and its rollback does not say that it is undone"
             raise _unknown(txn_id, error, what) from error
@@ -253,6 +267,7 @@ class Connection:
         """
         self._check_between_transactions("outcome")
         self._run(f"BEGIN ID {literal(txn_id)}")
+        self.unknown = None
         assert self.last_status is not None
         found = self.last_status
         self._run("ROLLBACK")
@@ -405,6 +420,7 @@ class Connection:
             status = Status(**answer.columns.to_pylist()[0])
             self.last_status = status if status.txn_id is not None else self.last_status
             self._is_open = status.in_transaction
+            self.commits += status.state == "committed" and _ends(sql)
             self._lost = None if self._is_open else self._lost
         elif not _MAY_HIDE_STATEMENTS.search(sql):
             self._is_open = before
@@ -423,6 +439,8 @@ class Connection:
     def _noted(self, error: Exception, sql: str = "", *, was_open: bool | None) -> errors.Error:
         """Return an error in our classes; the server knows whether it has ended the transaction."""
         found = _error_of(error)
+        if isinstance(found, errors.CommitStateUnknown):
+            self.unknown = found
         lost = isinstance(found, errors.ConnectionLost)
         if lost and (was_open is not False or not self._autocommit):
             self._lost = self._of_lost(sql, found)
@@ -460,6 +478,11 @@ def _unknown(
 
 def _is_own(sql: str) -> bool:
     return _OWN.match(_code(sql)) is not None
+
+
+def _ends(sql: str) -> bool:
+    """Whether a statement commits what is open, or itself."""
+    return _ENDS.match(_code(sql)) is not None
 
 
 def _may_commit(sql: str) -> bool:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import txns
 from tests.txns.lake import ids, rows
 from txns._admin.adopt import adopt_all
+from txns._commit.adoption import Adoption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,3 +166,57 @@ def test_a_look_ends_between_two_tables(shop, cli):
         shop.another_catalog().load_table(name).append(rows(9))
     assert [("shop", "a")] == [each.identifier for each in adopt_all(parts, is_over)]
     assert cli("adopt").output.startswith("shop.b: adopted 1 rows at ")
+
+
+@pytest.fixture
+def losing(shop, monkeypatch):
+    """
+    Let each adoption of `shop.a` lose a race.
+
+    Gives the transactions that win, while there are any, and the files before each look.
+
+    1. They append to the table, and are not committed yet. 2. A stranger appends. 3. As often as
+    that is to be adopted one of them commits.
+    """
+    handle = shop.open(apply="next")
+    begun = [handle.begin() for _ in range(20)]
+    for number, txn in enumerate(begun):
+        txn.load_table("shop.a").append(rows(100 + number))
+    shop.another_catalog().load_table("shop.a").append(rows(9))
+    due, before = Adoption.due, []
+
+    def due_and_late(adoption, table):
+        before.append(shop.files())
+        found = due(adoption, table)
+        if begun:
+            begun.pop().commit()
+        return found
+
+    monkeypatch.setattr(Adoption, "due", due_and_late)
+    return begun, before
+
+
+def test_what_loses_each_race_is_told(shop, cli, losing):
+    """Something was appended, and is not adopted: exit code 1, and a line."""
+    for names in ((), ("shop.a",)):
+        done = cli("adopt", *names)
+        assert (1, 1) == (done.exit_code, done.output.count("shop.a: not adopted: "))
+        assert "40001" in done.output
+    losing[0].clear()
+    done = cli("adopt")
+    assert (0, True) == (done.exit_code, "shop.a: adopted 1 rows at " in done.output)
+    assert 9 in ids(shop.open().snapshot().load_table("shop.a"))
+
+
+def test_who_adopts_on_his_way_goes_on(shop, losing):
+    """He pauses between his rounds, and the rest is left to who comes next; so are no files."""
+    begun, before = losing
+    del begun[10:]
+    committer, slept_ms = shop.open().parts.committer, shop.clock.slept_ms
+    assert [] == committer.adopt(("shop", "a"))
+    assert shop.clock.slept_ms > slept_ms
+    with pytest.raises(txns.Conflict):
+        [*committer.adopting(("shop", "a"))]
+    left = shop.files() - before[-1]
+    assert ([], []) == (begun, [path for path in left if path.endswith(".avro")])
+    assert 1 == len(committer.adopt(("shop", "a")))
