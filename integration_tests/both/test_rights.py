@@ -38,7 +38,7 @@ GRANTS = (
 )
 
 
-@pytest.fixture(params=["inline", "atomic"])
+@pytest.fixture(params=["inline", pytest.param("atomic", marks=pytest.mark.slow)])
 def lake(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Lake, Callable[[str, str], Any]]]:

@@ -29,6 +29,7 @@ def test_a_drill(kind: str, drill: Drill, tmp_path: Path, request):
     assert [] == drilled.violations
 
 
+@pytest.mark.slow
 def test_one_after_the_other(tmp_path: Path):
     """A log that was recovered before is recovered again: its epochs count for themselves."""
     lake = Lake.make(

@@ -130,6 +130,7 @@ def test_a_storage_call_hangs(writers, tmp_path: Path):
     assert 0 == course.unknown
 
 
+@pytest.mark.slow
 def test_hosts_whose_clocks_are_wrong(postgres, database, writers, tmp_path: Path):
     """
     Hours and days apart, they commit in one order, and nobody destroys what is younger.

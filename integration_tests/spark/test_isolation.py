@@ -358,6 +358,7 @@ def test_compaction_does_not_disturb_a_reader_that_writes(
     assert 5 == count(spark, target)
 
 
+@pytest.mark.slow
 def test_a_counter_with_retries_loses_no_increment(
     new_session: Callable[[], SparkSession], table: str
 ) -> None:

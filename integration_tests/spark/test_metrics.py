@@ -48,7 +48,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("plugin", ["on", "off"])
+@pytest.mark.parametrize("plugin", ["on", pytest.param("off", marks=pytest.mark.slow)])
 def test_a_driver_shows_what_its_sessions_count(tmp_path: Path, plugin: str) -> None:
     """Without the plugin everything else works as before."""
     done = subprocess.run(

@@ -211,6 +211,7 @@ def test_a_wrong_time_out(spark: SparkSession, value: str) -> None:
 # ------------------------------------------------------------ many sessions
 
 
+@pytest.mark.slow
 def test_64_sessions(
     new_session: Callable[[], SparkSession], spark: SparkSession, two_tables: tuple[str, str]
 ) -> None:
