@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from txns._table.loaded import Loaded
 
 
-_UNNUMBERED = 2
+UNNUMBERED = 2
 """Formats up to this one give rows no numbers."""
 
 
@@ -211,7 +211,7 @@ class StagedTable:
             and all(self._moves_files(update) for update in self.updates)
             and not self.rolls_back
             and self._on_main()
-            and (self.base.format_version <= _UNNUMBERED or len(self.snapshots()) == 1)
+            and (self.base.format_version <= UNNUMBERED or len(self.snapshots()) == 1)
         )
 
     @staticmethod

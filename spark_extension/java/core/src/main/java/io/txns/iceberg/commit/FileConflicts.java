@@ -9,6 +9,7 @@ import io.txns.iceberg.meta.MarkedFiles;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.Restager;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -107,7 +108,8 @@ final class FileConflicts {
         reads.filtersOf(change).stream().map(filter -> filter.within(base)).toList();
     Map<String, String> found = new LinkedHashMap<>();
     try {
-      ofSnapshots(now.real().io(), now.metadata(), base.currentSnapshot(), filters)
+      Snapshot before = OurSnapshots.lastOnMain(base, now.metadata());
+      ofSnapshots(now.real().io(), now.metadata(), before, filters)
           .forEach(each -> found.putIfAbsent(author(each), each.words()));
     } catch (HistoryGapException | NotFoundException e) {
       return Map.of(ANYBODY, "its snapshots since have been expired, or main was moved");

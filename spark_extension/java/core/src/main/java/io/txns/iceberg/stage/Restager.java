@@ -9,6 +9,7 @@ import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.FileChanges;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -190,7 +191,9 @@ public final class Restager {
       if (!isSameShape(staged.base(), newer)) {
         return unfit("the table that it wrote has another schema or partitioning now");
       }
-      if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
+      if (!isOneOperation(own)
+          || !hasItsSpecs(own, staged.current(), newer)
+          || mayHaveOtherIds(own, staged.base(), newer)) {
         return unfit("a table that it wrote over was written");
       }
       try {
@@ -202,9 +205,14 @@ public final class Restager {
 
     private static Optional<Unfit> since(StagedTable staged, FileChanges own, TableMetadata newer) {
       FileIO io = staged.real().io();
-      Snapshot before = staged.base().currentSnapshot();
+      Snapshot stoodOn = staged.base().currentSnapshot();
+      Snapshot before = OurSnapshots.lastOnMain(staged.base(), newer);
+      boolean isLeftOff = !Objects.equals(before, stoodOn);
       FileChanges theirs =
-          FileChanges.between(before, newer.currentSnapshot(), io, newer.specsById());
+          FileChanges.between(stoodOn, newer.currentSnapshot(), io, newer.specsById());
+      if (isLeftOff) { // what only the compaction has marked stands again, and elsewhere no more
+        theirs = theirs.withMarksOfBoth();
+      }
       Set<String> all = touched(own, theirs, newer);
       if (all.isEmpty()) {
         return Optional.empty();
@@ -223,7 +231,22 @@ public final class Restager {
       } catch (FileChanges.HistoryGapException e) {
         return unfit(words(all, "changed")); // nobody knows whose it was
       }
-      return unfit(words(all, "changed"));
+      return isLeftOff
+          ? Optional.of(new Unfit(words(all, "compacted"), ""))
+          : unfit(words(all, "changed"));
+    }
+
+    /**
+     * Whether rows that it writes again may have got ids since, in each snapshot on what had none
+     * others (docs/spec.md 8.2): it has read those of a compaction that main has left off.
+     */
+    private static boolean mayHaveOtherIds(
+        FileChanges own, TableMetadata base, TableMetadata newer) {
+      Snapshot before = OurSnapshots.lastOnMain(base, newer);
+      return !own.removed().isEmpty()
+          && !Objects.equals(before, base.currentSnapshot())
+          && newer.formatVersion() >= 3
+          && before.firstRowId() == null;
     }
 
     private static Optional<Unfit> unfit(String reason) {
