@@ -231,7 +231,7 @@ class LeftOffTest {
   @ValueSource(booleans = {false, true})
   void whoRewritesAFileOfWhichItHasMarkedRowsLoses(boolean ofSeveral) {
     Table plain = create(DAYS, "2");
-    List<DataFile> marked = files(plain, Write.first(3));
+    List<DataFile> marked = files(plain, day(3));
     DeleteFile marks = Days.marks(plain, 3, marked);
     plain.newRowDelta().addDeletes(marks).commit();
     register();
@@ -243,12 +243,13 @@ class LeftOffTest {
         .newRewrite()
         .validateFromSnapshot(plain.currentSnapshot().snapshotId())
         .deleteFile(marked.get(0))
+        .deleteFile(marked.get(1))
         .deleteFile(marks)
-        .addFile(file(plain, 3, 31))
+        .addFile(file(plain, 3, 31, 33))
         .addFile(file(plain, 2, ofSeveral ? new long[] {20, 22} : new long[] {20}))
         .addFile(Days.marks(plain, 2, others))
         .commit();
-    assertThat(Lake.ids(plain())).hasSize(11);
+    assertThat(Lake.ids(plain())).hasSize(10);
     Transaction second = onCompaction();
     Table table = in(second);
     Expression other = Expressions.and(day(2), Expressions.equal("id", 21L));
