@@ -71,7 +71,9 @@ class _DeleteManifests(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
-def mark(table: Table, holds: Callable[[Row], bool], *, way: str) -> None:
+def mark(
+    table: Table, holds: Callable[[Row], bool], *, way: str, operation: str = "delete"
+) -> None:
     """
     Mark the rows of a table that a condition holds for, in one snapshot.
 
@@ -79,6 +81,7 @@ def mark(table: Table, holds: Callable[[Row], bool], *, way: str) -> None:
         table: Of rows of the pairs.
         holds: The condition.
         way: How each delete file says which data files it is of.
+        operation: What the snapshot calls itself.
     """
     marked: list[_Marked] = []
     for task in table.scan().plan_files():
@@ -88,7 +91,7 @@ def mark(table: Table, holds: Callable[[Row], bool], *, way: str) -> None:
             marked.append((task.file, positions))
     if marked:
         with table.transaction() as changes:
-            changes._apply(_updates(table, _grouped(marked, way), way))
+            changes._apply(_updates(table, _grouped(marked, way), way, operation))
 
 
 _Marked = tuple[DataFile, list[int]]
@@ -112,7 +115,7 @@ def _rows(table: Table, file: DataFile) -> list[Row]:
     return [Row(each["id"], each["day"], each["amount"]) for each in found]
 
 
-def _updates(table: Table, marked: list[list[_Marked]], way: str) -> Any:
+def _updates(table: Table, marked: list[list[_Marked]], way: str, operation: str) -> Any:
     metadata = table.metadata
     main = metadata.current_snapshot()
     assert main is not None
@@ -125,7 +128,7 @@ def _updates(table: Table, marked: list[list[_Marked]], way: str) -> Any:
         f"{metadata.location}/metadata/snap-{snapshot_id}-{uuid.uuid4()}.avro",
         snapshot_id=snapshot_id,
         parent=main,
-        operation="delete",
+        operation=operation,
         summary={"added-delete-files": str(len(marked)), "added-position-deletes": count},
         listing=Listing(manifests, main.manifest_list),
         now_ms=main.timestamp_ms + 1,

@@ -116,8 +116,9 @@ class Drafts:
 
     def _carrying(self, member: Member, entry: Entry) -> Entry:
         """Give an entry with what is reserved from it on: nothing that is over."""
-        others = member.claim.others(self.state.carried(entry)) if self.state.reserved else ()
-        reserved = member.claim.reserved(self.turns.carried(others) if others else ())
+        unused = self.state.carried(entry)
+        standing = self.turns.carried(self.state.reserved) if unused else ()
+        reserved = member.claim.reserved(each for each in standing if each in unused)
         return replace(entry, reserved=reserved) if reserved else entry
 
     def _refuse(self, member: Member, error: Exception) -> None:

@@ -20,6 +20,7 @@ from txns._iceberg import file_changes, marked_files, snapshots
 from txns._iceberg.file_changes import marked_file
 from txns._stage.restage import same_shape
 from txns._table import mark
+from txns._table.logged_state import last_on_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from txns._iceberg.file_changes import FileChanges
     from txns._identifier import Identifier
@@ -125,7 +127,8 @@ class FileConflicts:
         filters = [each.within(base) for each in filters]
         known = self.known.of(change.uuid, filters)
         try:
-            found = _of_snapshots(now.io, now.metadata, base.current_snapshot_id, filters, known)
+            before = last_on_main(base, now.metadata)
+            found = _of_snapshots(now.io, now.metadata, before, filters, known)
         except file_changes.HistoryGap:
             yield Meeting(ANYBODY, "its snapshots since have been expired, or main was moved")
             return
@@ -136,14 +139,15 @@ class FileConflicts:
 def _of_snapshots(
     io: FileIO,
     now: TableMetadata,
-    before: int | None,
+    before: Snapshot | None,
     filters: Iterable[RowFilter],
     known: dict[int, list[Meeting]],
 ) -> list[Meeting]:
+    before_id = None if before is None else before.snapshot_id
     looks = [_Look(io, now, each) for each in filters]
     found: list[Meeting] = []
     marks: list[_Marks] = []
-    for snapshot, changes_of in file_changes.since(io, now, before):
+    for snapshot, changes_of in file_changes.since(io, now, before_id):
         if (earlier := known.get(snapshot.snapshot_id)) is not None:
             break
         if snapshots.operation_of(snapshot) == snapshots.REPLACE:
@@ -166,14 +170,13 @@ def _of_snapshots(
 
 
 def _of_marks(
-    io: FileIO, now: TableMetadata, before: int | None, marks: list[_Marks]
+    io: FileIO, now: TableMetadata, before: Snapshot | None, marks: list[_Marks]
 ) -> list[Meeting]:
     """Look up what was marked, once for all: where it is not found, it may hold anything."""
     if not marks:
         return []
-    base = now.snapshot_by_id(before) if before is not None else None
     deletes = [each.deletes for each in marks]
-    files = marked_files.looked_up(io, now, deletes, [snapshots.main_of(now), base])
+    files = marked_files.looked_up(io, now, deletes, [snapshots.main_of(now), before])
     return [
         look.meeting(author, each)
         for author, look, each in marks

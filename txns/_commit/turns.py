@@ -129,6 +129,10 @@ class Turns:
 
         Not what somebody here has waited for enough, nor what has been there for longer than
         anybody waits.
+
+        Args:
+            reserved: All that a head has, those that its next record leaves out as well: the time
+                of what is behind one of them stands still until then.
         """
         reserved = tuple(reserved)
         with self._lock:
@@ -140,7 +144,7 @@ class Turns:
     def is_waited_for(self, reserved: Iterable[Reservation], claim: Claim) -> Reservation | None:
         """Give the oldest one for whom somebody has to wait; None where it is his turn."""
         with self._lock:
-            for each in self._standing(claim.others(reserved)):
+            for each in claim.others(self._standing(reserved)):  # what waits for his own stands
                 shared = claim.uuids.intersection(each.uuids)
                 if claim.yields_to(each) and any(not self._is_paused(uuid) for uuid in shared):
                     self._seen[each.key].waited_for = True

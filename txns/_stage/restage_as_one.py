@@ -20,14 +20,16 @@ from txns._iceberg.light_transaction import LightTransaction
 from txns._iceberg.snapshots import REPLACE, main_of, operation_of, own_words, summary_value
 from txns._iceberg.what_helps import Clash
 from txns._stage.restage import same_shape, whole_or_gone
-from txns._stage.staged_table import StagedTable
+from txns._stage.staged_table import UNNUMBERED, StagedTable
 from txns._table import mark
+from txns._table.logged_state import last_on_main
 from txns.errors import NOBODY, Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from txns._clock import Clock
     from txns._iceberg.file_changes import FileChanges
@@ -97,22 +99,35 @@ def _unfit(
     if not same_shape(staged.base, newer):
         altered = "the table that it wrote has another schema or partitioning now"
         return altered + what_helps.words(Clash.ALTERED), None
-    if own.deletes or not own.files:
+    stood_on, before = main_of(staged.base), last_on_main(staged.base, newer)
+    is_left_off = before != stood_on
+    may_have_other_ids = is_left_off and own.removed and _has_no_row_ids(before, newer)
+    if own.deletes or not own.files or may_have_other_ids:
         return "a table that it wrote over was written", None
-    theirs = file_changes.between(staged.io, main_of(staged.base), main_of(newer))
-    if not _touched(own, theirs, newer):
+    theirs = file_changes.between(staged.io, stood_on, main_of(newer))
+    if is_left_off:  # what only the compaction has marked stands again, and elsewhere no more
+        theirs.added_deletes += theirs.removed_deletes
+    met = _touched(own, theirs, newer)
+    if not met:
         return None
+    before_id = None if before is None else before.snapshot_id
     try:
-        for snapshot, changes in file_changes.since(
-            staged.io, newer, staged.base.current_snapshot_id
-        ):
+        for snapshot, changes in file_changes.since(staged.io, newer, before_id):
             if touched := _touched(own, changes(), newer):
                 clash = Clash.COMPACTED if operation_of(snapshot) == REPLACE else Clash.FILES
                 author = summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
                 return _words(touched, clash, newer), author
     except file_changes.HistoryGap:
-        pass
-    return _words(_touched(own, theirs, newer), Clash.FILES, newer), None
+        return _words(met, Clash.FILES, newer), None
+    if is_left_off:
+        return _words(met, Clash.COMPACTED, newer), ""
+    return _words(met, Clash.FILES, newer), None
+
+
+def _has_no_row_ids(snapshot: Snapshot | None, metadata: TableMetadata) -> bool:
+    """Whether its rows may have got ids since, in each snapshot on it others (spec 8.2)."""
+    numbers = metadata.format_version > UNNUMBERED
+    return numbers and (snapshot is None or snapshot.first_row_id is None)
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:

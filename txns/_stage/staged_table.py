@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from txns._table.loaded import Loaded
 
 
-_UNNUMBERED = 2
+UNNUMBERED = 2
 """Formats up to this one give rows no numbers."""
 
 
@@ -208,7 +208,7 @@ class StagedTable:
             and not self.create
             and not self.alters
             and self._on_main()
-            and (self.base.format_version <= _UNNUMBERED or len(self.snapshots()) == 1)
+            and (self.base.format_version <= UNNUMBERED or len(self.snapshots()) == 1)
         )
 
     @staticmethod

@@ -333,6 +333,36 @@ def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:
     )
 
 
+def last_on_main(base: TableMetadata, now: TableMetadata) -> Snapshot | None:
+    """
+    Give the snapshot since which what came on `main` has changed the rows that a state has.
+
+    The state's own. Or, where others' commits have left that off `main`, the one below, as far as
+    only strangers' compactions lie between, which hold its rows (docs/spec.md 9.2).
+
+    Args:
+        base: The state, as it was read.
+        now: The table as it is now.
+
+    Returns:
+        The state's own as well where `main` stands on neither: nobody knows what came since.
+    """
+    newest = snapshots.main_of(base)
+    if newest is None or not _is_strangers_compaction(newest):
+        return newest
+    on_main = {each.snapshot_id for each in History(now).ancestors(snapshots.main_of(now))}
+    for at in History(base).ancestors(newest):
+        if at.snapshot_id in on_main:
+            return at
+        if not _is_strangers_compaction(at):
+            break
+    return newest
+
+
+def _is_strangers_compaction(snapshot: Snapshot) -> bool:
+    return snapshots.operation_of(snapshot) == REPLACE and not _mark.is_ours(snapshot)
+
+
 def effective_ts(history: LoggedHistory, mark: _mark.TableMark, snapshot: Snapshot) -> int:
     """
     Give the `commit_ts` in ms that a snapshot of the logged ancestry stands for.

@@ -11,7 +11,10 @@ import pytest
 import txns
 from tests.txns.lake import ids, rows
 from txns._clock import SystemClock
+from txns._commit.drafts import control_entry
+from txns._commit.group import Key
 from txns._commit.turns import Claim, Turns
+from txns._log.entry import Kind
 from txns._log.reservation import NUMBER_MAX, Reservation
 
 
@@ -115,6 +118,19 @@ def test_the_time_of_who_waits_itself_stands_still(lake, turns):
     assert [] == list(turns.standing([second]))
 
 
+def test_it_stands_still_behind_an_own_one_as_well(lake, turns):
+    """Somebody looks who has reserved himself, and another thread of his process later."""
+    own, younger = _reserved("own", ticket=1, lasts_ms=60_000), _reserved("b", ticket=2)
+    holder = Claim((1, "own"), frozenset("t"), leaves=frozenset({"own"}))
+    for _ in range(3):
+        assert turns.is_waited_for([own, younger], holder) is None
+        lake.clock.ahead_ms += 900
+    assert (younger,) == turns.carried([own, younger])[1:]
+    assert turns.is_waited_for([younger], _young()) is younger
+    lake.clock.ahead_ms += 1010
+    assert turns.is_waited_for([younger], _young()) is None
+
+
 # ---------------------------------------------------------------- in the log
 
 
@@ -203,6 +219,30 @@ def test_what_may_have_been_reserved_is_left_out(lake, handle, names, monkeypatc
     unsure.rollback()
     handle.give_up(unsure)
     assert () == _standing(handle)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_waits_behind_an_own_one_has_its_time_before_it(lake, handle, names, again):
+    """When its transaction gives up, or reserves anew, however late."""
+    seen = handle.parts.loop._turns
+    lost = _lose(handle, lake.open(), *names, took_ms=20_000)
+    own = handle.begin(after=lost)
+    (first,) = _standing(handle)
+    behind = Reservation("behind", first.uuids, first.ticket + 1, 1, 1000)
+    key = Key.fresh(lake.clock.new_txn_id())
+    handle.parts.loop.append(
+        key,
+        lambda state, _head, ts: control_entry(Kind.ADVANCE, key.txn_id, state, ts),
+        claim=Claim(takes=behind),
+    )
+    assert (first, behind) == seen.standing(_standing(handle))
+    lake.clock.ahead_ms += 1100
+    own.rollback()
+    if again:
+        handle.begin(after=own)
+    else:
+        handle.give_up(own)
+    assert behind in seen.standing(_standing(handle))
 
 
 @pytest.mark.parametrize("ends", [lambda _txn: None, lambda txn: txn.rollback()])

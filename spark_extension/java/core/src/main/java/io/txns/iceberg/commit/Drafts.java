@@ -142,8 +142,10 @@ final class Drafts {
   /** An entry with what is reserved from it on: nothing that is over. */
   private Entry carrying(CommitGroup.Member member, Entry entry) {
     Turns.Claim claim = member.claim();
-    List<Reservation> before = claim.others(at.state().carriedBy(entry));
-    List<Reservation> reserved = claim.reserved(before.isEmpty() ? before : turns.carried(before));
+    List<Reservation> unused = at.state().carriedBy(entry);
+    List<Reservation> standing = unused.isEmpty() ? unused : turns.carried(at.state().reserved());
+    List<Reservation> reserved =
+        claim.reserved(standing.stream().filter(unused::contains).toList());
     return reserved.isEmpty() ? entry : entry.reserving(reserved);
   }
 

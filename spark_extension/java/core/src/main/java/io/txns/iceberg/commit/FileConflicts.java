@@ -9,6 +9,7 @@ import io.txns.iceberg.meta.MarkedFiles;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.Restager;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -111,7 +112,8 @@ final class FileConflicts {
         reads.filtersOf(change).stream().map(filter -> filter.within(base)).toList();
     Map<String, Meetings.Meeting> found = new LinkedHashMap<>();
     try {
-      ofSnapshots(now.real().io(), now.metadata(), base.currentSnapshot(), filters)
+      Snapshot before = OurSnapshots.lastOnMain(base, now.metadata());
+      ofSnapshots(now.real().io(), now.metadata(), before, filters)
           .forEach(each -> found.putIfAbsent(author(each), each));
     } catch (HistoryGapException | NotFoundException e) {
       return everything("its snapshots since have been expired, or main was moved");

@@ -84,6 +84,9 @@ final class Turns {
   /**
    * Those that the next record repeats: not what somebody here has waited for enough, nor what has
    * been there for longer than anybody waits.
+   *
+   * @param reserved all that a head has, those that its next record leaves out as well: the time of
+   *     what is behind one of them stands still until then
    */
   synchronized List<Reservation> carried(Collection<Reservation> reserved) {
     List<Reservation> standing = standing(reserved);
@@ -99,7 +102,7 @@ final class Turns {
   /** The oldest one for whom somebody has to wait; empty where it is his turn. */
   synchronized Optional<Reservation> isWaitedFor(Collection<Reservation> reserved, Claim claim) {
     Optional<Reservation> first =
-        standing(claim.others(reserved)).stream()
+        claim.others(standing(reserved)).stream() // what waits for his own stands still
             .filter(each -> claim.yieldsTo(each))
             .filter(
                 each ->

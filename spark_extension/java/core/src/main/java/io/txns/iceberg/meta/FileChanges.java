@@ -67,6 +67,11 @@ public record FileChanges(
     return files;
   }
 
+  /** The same, where delete files that left count as those that came. */
+  public FileChanges withMarksOfBoth() {
+    return new FileChanges(added, removed, deletes(), removedDeletes);
+  }
+
   /**
    * What two states of a table do not share.
    *

@@ -11,6 +11,7 @@ import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.FileChanges;
 import io.txns.iceberg.meta.WhatHelps;
 import io.txns.iceberg.meta.WhatHelps.Clash;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -195,7 +196,9 @@ public final class Restager {
             "the table that it wrote has another schema or partitioning now"
                 + WhatHelps.words(Clash.ALTERED, newer));
       }
-      if (!isOneOperation(own) || !hasItsSpecs(own, staged.current(), newer)) {
+      if (!isOneOperation(own)
+          || !hasItsSpecs(own, staged.current(), newer)
+          || mayHaveOtherIds(own, staged.base(), newer)) {
         return unfit("a table that it wrote over was written");
       }
       try {
@@ -207,9 +210,14 @@ public final class Restager {
 
     private static Optional<Unfit> since(StagedTable staged, FileChanges own, TableMetadata newer) {
       FileIO io = staged.real().io();
-      Snapshot before = staged.base().currentSnapshot();
+      Snapshot stoodOn = staged.base().currentSnapshot();
+      Snapshot before = OurSnapshots.lastOnMain(staged.base(), newer);
+      boolean isLeftOff = !Objects.equals(before, stoodOn);
       FileChanges theirs =
-          FileChanges.between(before, newer.currentSnapshot(), io, newer.specsById());
+          FileChanges.between(stoodOn, newer.currentSnapshot(), io, newer.specsById());
+      if (isLeftOff) { // what only the compaction has marked stands again, and elsewhere no more
+        theirs = theirs.withMarksOfBoth();
+      }
       Set<String> all = touched(own, theirs, newer);
       if (all.isEmpty()) {
         return Optional.empty();
@@ -228,7 +236,22 @@ public final class Restager {
       } catch (FileChanges.HistoryGapException e) {
         return unfit(words(all, Clash.FILES, newer)); // nobody knows whose it was
       }
-      return unfit(words(all, Clash.FILES, newer));
+      return isLeftOff
+          ? Optional.of(new Unfit(words(all, Clash.COMPACTED, newer), ""))
+          : unfit(words(all, Clash.FILES, newer));
+    }
+
+    /**
+     * Whether rows that it writes again may have got ids since, in each snapshot on what had none
+     * others (docs/spec.md 8.2): it has read those of a compaction that main has left off.
+     */
+    private static boolean mayHaveOtherIds(
+        FileChanges own, TableMetadata base, TableMetadata newer) {
+      Snapshot before = OurSnapshots.lastOnMain(base, newer);
+      return !own.removed().isEmpty()
+          && !Objects.equals(before, base.currentSnapshot())
+          && newer.formatVersion() >= 3
+          && before.firstRowId() == null;
     }
 
     private static Optional<Unfit> unfit(String reason) {

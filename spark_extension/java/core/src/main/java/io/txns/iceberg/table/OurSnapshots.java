@@ -120,4 +120,32 @@ public final class OurSnapshots {
     }
     return at == null || commitTs(at) <= readTs;
   }
+
+  /**
+   * The snapshot since which what came on main has changed the rows that a state has: the state's
+   * own. Or, where others' commits have left that off main, the one below, as far as only
+   * strangers' compactions lie between, which hold its rows (docs/spec.md 9.2).
+   *
+   * @param base the state, as it was read
+   * @param now the table as it is now
+   * @return the state's own as well where main stands on neither: nobody knows what came since;
+   *     null where the state has none
+   */
+  public static Snapshot lastOnMain(TableMetadata base, TableMetadata now) {
+    Snapshot newest = base.currentSnapshot();
+    if (newest == null || !isStrangersCompaction(newest)) {
+      return newest;
+    }
+    Set<Long> onMain = History.ancestors(now, now.currentSnapshot());
+    History.Walk walk = History.walk(base);
+    Snapshot at = newest;
+    while (at != null && !onMain.contains(at.snapshotId())) {
+      at = isStrangersCompaction(at) ? walk.parent(at) : null;
+    }
+    return at == null ? newest : at;
+  }
+
+  private static boolean isStrangersCompaction(Snapshot snapshot) {
+    return DataOperations.REPLACE.equals(snapshot.operation()) && !isOurs(snapshot);
+  }
 }

@@ -147,6 +147,24 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(reserved()).isEmpty();
   }
 
+  /** Until the own one before it is given up. */
+  @Test
+  void whatIsBehindAnOwnOneHasItsTimeBeforeIt() {
+    Transaction own = handle.begin(BeginOptions.defaults(), lost(null), 40_000);
+    Reservation first = reserved().get(0);
+    Reservation behind = new Reservation("behind", first.uuids(), first.ticket() + 1, 1, 10_000);
+    reserve(first, behind);
+    append(ours.loadTable(id("shop.a")), 5); // which sees both
+    sleep(10_100);
+    own.rollback();
+    handle.giveUp(own);
+    assertThat(reserved()).containsExactly(behind);
+    Transaction young = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> young).loadTable(id("shop.a")), 6);
+    young.commit();
+    assertThat(young.waitedMs()).isPositive();
+  }
+
   /** Nobody is there who could use it. */
   @Test
   void aTryThatCannotBeginLeavesNothingReserved() {
