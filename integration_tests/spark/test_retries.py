@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import txns_spark
+from integration_tests import sessions
 from integration_tests.checks import affected, count, one, rows, state
+from integration_tests.refusing_proxy import RefusingProxy
 from txns_spark import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
+
+    from integration_tests.rest_server import Server
 
 
 def test_a_lost_race_is_run_again(
@@ -104,6 +108,36 @@ def test_what_the_callback_raises_is_not_run_again(
         txns_spark.run_transaction(spark, fail)
     assert (1, 2) == (len(attempts), count(spark, a))
     assert "none" == state(spark)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_commit_that_the_catalog_has_refused(
+    new_session: Callable[[], SparkSession], rest_server: Server, *, lands: bool
+) -> None:
+    """It has committed where its request has landed all the same, and is not done twice."""
+    name = f"refused.{'landed' if lands else 'undone'}"
+    attempts = []
+
+    def insert(session: SparkSession) -> str:
+        attempts.append(1)
+        affected(session, f"INSERT INTO {name}.t VALUES (1)")
+        return "inserted"
+
+    with RefusingProxy(rest_server.uri) as proxy:
+        session = new_session()
+        session.conf.set("spark.sql.catalog.refused.type", "rest")
+        session.conf.set("spark.sql.catalog.refused.uri", proxy.uri)
+        session.conf.set("spark.sql.catalog.refused", sessions.TXNS)
+        session.sql(f"CREATE NAMESPACE {name}")
+        session.sql(f"CREATE TABLE {name}.t (id BIGINT) USING iceberg")
+        proxy.refuse_next("commits", lands=lands)
+        if lands:
+            assert "inserted" == txns_spark.run_transaction(session, insert)
+        else:
+            with pytest.raises(errors.CommitStateUnknown):  # it may still land
+                txns_spark.run_transaction(session, insert)
+        assert "none" == state(session)
+        assert ([1], int(lands)) == (attempts, count(session, f"{name}.t"))
 
 
 def test_a_session_in_a_transaction_keeps_it(

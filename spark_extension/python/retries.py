@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from txns_spark.errors import ConfigurationError, TransactionConflict, TransactionError, translated
+from txns_spark.errors import (
+    ConfigurationError,
+    TransactionConflict,
+    TransactionError,
+    translated,
+    translation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,14 +193,30 @@ def run_again(
 
 @contextmanager
 def between_begin_and_commit(spark: SparkSession, begin: str) -> Iterator[Row | None]:
-    """Send a BEGIN, whose row is given, and COMMIT at the end of the block; undo on any error."""
+    """
+    Send a BEGIN, whose row is given, and COMMIT at the end of the block; undo on any error.
+
+    A COMMIT that was refused and has landed all the same, as the rollback finds out, is no error.
+    """
     begun = spark.sql(begin).first()
+    is_commit = False
     try:
         yield begun
+        is_commit = True
         spark.sql("COMMIT")
-    except BaseException:
-        spark.sql("ROLLBACK")  # harmless after a COMMIT; 08007 where that may have landed
+    except BaseException as error:
+        try:
+            spark.sql("ROLLBACK")  # harmless after a COMMIT; 08007 where that may have landed
+        except Exception as told:
+            if is_commit and isinstance(error, Exception) and _has_landed(told):
+                return
+            raise
         raise
+
+
+def _has_landed(at_rollback: Exception) -> bool:
+    found = translation(at_rollback)
+    return found is not None and found.sqlstate == "25000"
 
 
 def wait_before_attempt(attempt: int, *, first_ms: int, wait_ms_max: int) -> None:

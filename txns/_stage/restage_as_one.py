@@ -118,7 +118,7 @@ def _unfit(
                 author = summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
                 return _words(touched, clash, newer), author
     except file_changes.HistoryGap:
-        return _words(met, Clash.FILES, newer), None
+        is_left_off = False  # nobody knows whose it was
     if is_left_off:
         return _words(met, Clash.COMPACTED, newer), ""
     return _words(met, Clash.FILES, newer), None

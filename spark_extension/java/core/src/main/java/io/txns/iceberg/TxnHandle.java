@@ -135,7 +135,8 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * The same for a next try: it is as old as the one before, and the younger wait for it.
+   * The same for a next try: it is as old as the one before, and the younger wait for it. It waits
+   * for nobody: {@link #awaitTurn} before.
    *
    * @param lost the try before, undone; null for none
    * @param tookMs how long that took, in ms
@@ -158,7 +159,12 @@ public final class TxnHandle implements Closeable {
     return services.reserver().again(lost.turn(), tookMs, lost.lostAt(), id);
   }
 
-  /** Wait, without reserving anything, for who is older than the next try of a lost transaction. */
+  /**
+   * Wait, without reserving anything, for who is older than the next try of a lost transaction, for
+   * two minutes at most.
+   *
+   * @throws TxnException 57014 where it is cancelled
+   */
   public void awaitTurn(Transaction lost) {
     services.reserver().await(lost.turn(), lost.lostAt(), lost.id());
   }

@@ -31,7 +31,7 @@ public final class Reserver {
   }
 
   /**
-   * Wait for those who are older, and reserve tables for the next try; gives its turn.
+   * Reserve tables for the next try, whose turn is {@link #await awaited} before; gives its turn.
    *
    * @param before that of the try that has lost
    * @param tookMs how long it took, without its waits for others, in ms
@@ -56,8 +56,10 @@ public final class Reserver {
   }
 
   /**
-   * Only wait for them, as {@link #again} does then: of who has locks that others want.
+   * Wait for those who are older than the next try, for two minutes at most: before whatever holds
+   * up others.
    *
+   * @param txnId that of the try that has lost
    * @throws TxnException 57014 where it is cancelled
    */
   public void await(Turn before, List<String> uuids, String txnId) {
@@ -77,14 +79,13 @@ public final class Reserver {
     if (!mayReserve(before, uuids)) {
       return null;
     }
-    Set<String> leaves = awaitOlder(before, uuids, txnId);
     if (loop.turns().arePaused(uuids)) {
       return null;
     }
     long lastsMs = Math.max(1, Math.min(tookMs * 3 / 2, Reservation.LASTS_MS_MAX));
     Reservation wanted =
         new Reservation(txnId, uuids, before.ticket(), before.number() + 1, lastsMs);
-    Entry entry = append(Turns.Claim.taking(wanted, leaves));
+    Entry entry = append(Turns.Claim.taking(wanted, and(before.held(), txnId)));
     return entry.reserved().contains(wanted) ? wanted : null;
   }
 
@@ -92,15 +93,13 @@ public final class Reserver {
     return !uuids.isEmpty() && before.number() < Reservation.NUMBER_MAX;
   }
 
-  /** Gives the ids of the tries of the same transaction, for which it does not wait. */
-  private Set<String> awaitOlder(Turn before, List<String> uuids, String txnId) {
+  private void awaitOlder(Turn before, List<String> uuids, String txnId) {
     Reservation mine = before.reserved();
     if (mine != null && !log.load().state().reserved().contains(mine)) {
       loop.turns().pause(mine.uuids(), mine.lastsMs()); // it was too slow for somebody
     }
-    Set<String> tries = and(before.held(), txnId);
+    Set<String> tries = and(before.held(), txnId); // which it does not wait for
     loop.await(new Turns.Claim(before.ticket(), txnId, Set.copyOf(uuids), 1, null, tries));
-    return tries;
   }
 
   private static Set<String> and(Set<String> held, String txnId) {

@@ -11,7 +11,9 @@ import static org.junit.jupiter.api.Assertions.assertTimeout;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -24,6 +26,7 @@ import io.txns.iceberg.log.Swap;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
@@ -152,10 +155,10 @@ class CarriedReservationsTest extends TwoTables {
   void whatIsBehindAnOwnOneHasItsTimeBeforeIt() {
     Transaction own = handle.begin(BeginOptions.defaults(), lost(null), 40_000);
     Reservation first = reserved().get(0);
-    Reservation behind = new Reservation("behind", first.uuids(), first.ticket() + 1, 1, 10_000);
+    Reservation behind = new Reservation("behind", first.uuids(), first.ticket() + 1, 1, 3_000);
     reserve(first, behind);
     append(ours.loadTable(id("shop.a")), 5); // which sees both
-    sleep(10_100);
+    sleep(3_100);
     own.rollback();
     handle.giveUp(own);
     assertThat(reserved()).containsExactly(behind);
@@ -163,6 +166,40 @@ class CarriedReservationsTest extends TwoTables {
     overwrite(handle.catalog(() -> young).loadTable(id("shop.a")), 6);
     young.commit();
     assertThat(young.waitedMs()).isPositive();
+  }
+
+  /** Whose begin holds up others waits before it, two minutes at most; and not again. */
+  @Test
+  void aTryThatBeginsAfterItsTurnWasAwaitedWaitsForNobody() {
+    Transaction lost = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> lost).loadTable(id("shop.b")), 3);
+    overwrite(handle.catalog(() -> lost).loadTable(id("shop.a")), 3);
+    overwrite(ours.loadTable(id("shop.a")), 4);
+    assertThatThrownBy(lost::commit).hasMessageContaining("shop.a");
+    // The time of the second one stands still as long as the first one is waited for.
+    reserve(
+        new Reservation("first", List.of(uuid("shop.a")), 0, 1, 100_000),
+        new Reservation("second", List.of(uuid("shop.a"), uuid("shop.b")), 1, 1, 100_000));
+    AtomicLong passedMs = new AtomicLong();
+    TxnClock fast =
+        new MovedClock() {
+          @Override
+          public long elapsedMs() {
+            return super.elapsedMs() + passedMs.get();
+          }
+
+          @Override
+          public void backOff(long maxMs) {
+            passedMs.addAndGet(maxMs);
+          }
+        };
+    TxnHandle late =
+        TxnHandle.open("lake", Map.of("sharing", "late"), lake.catalog(), () -> Lake.INLINE, fast);
+    late.awaitTurn(lost);
+    assertThat(passedMs.get()).isGreaterThan(119_000);
+    passedMs.set(0);
+    late.begin(BeginOptions.defaults(), lost, 40_000);
+    assertThat(passedMs.get()).isLessThan(10_000);
   }
 
   /** Nobody is there who could use it. */

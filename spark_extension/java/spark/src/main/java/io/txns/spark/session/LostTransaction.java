@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  *
  * @param tookMs from its BEGIN to its COMMIT, in ms
  * @param atMs when it has lost, by a clock that only grows
+ * @param comment what its BEGIN said; null for nothing
  * @param isSettled whether its next try has begun, or none may any more
  */
 record LostTransaction(
@@ -20,15 +21,18 @@ record LostTransaction(
     TransactionCatalog catalog,
     long tookMs,
     long atMs,
+    String comment,
     AtomicBoolean isSettled) {
   /** Who runs it again pauses before, a block for 10 s at most; what comes later is another one. */
   private static final long SOON_MS = 15_000;
 
   /** One that has lost just now; {@code begunMs} by a clock that only grows. */
-  static LostTransaction now(Transaction transaction, TransactionCatalog catalog, long begunMs) {
+  static LostTransaction now(
+      Transaction transaction, TransactionCatalog catalog, long begunMs, String comment) {
     long nowMs = TxnClock.system().elapsedMs();
     LostTransaction lost =
-        new LostTransaction(transaction, catalog, nowMs - begunMs, nowMs, new AtomicBoolean(false));
+        new LostTransaction(
+            transaction, catalog, nowMs - begunMs, nowMs, comment, new AtomicBoolean(false));
     if (!transaction.turn().held().isEmpty()) {
       Background.UNDOING.later(SOON_MS, lost::giveUpUnlessFollowed);
     }
@@ -37,10 +41,19 @@ record LostTransaction(
 
   /** Whether what begins now with {@code modes} is its next try. */
   boolean isFollowedBy(TxnModes modes) {
-    boolean another = modes.id() != null && !modes.id().equals(transaction.id());
     boolean soon = TxnClock.system().elapsedMs() - atMs <= SOON_MS;
-    boolean follows = soon && !another && !Boolean.TRUE.equals(modes.readOnly());
-    return follows && isSettled.compareAndSet(false, true);
+    return soon && isTriedAgainBy(modes) && isSettled.compareAndSet(false, true);
+  }
+
+  /** Whether what has {@code modes} may be a try of the same: it says nothing else of itself. */
+  boolean isTriedAgainBy(TxnModes modes) {
+    boolean another =
+        areOthers(transaction.id(), modes.id()) || areOthers(comment, modes.comment());
+    return !another && !Boolean.TRUE.equals(modes.readOnly());
+  }
+
+  private static boolean areOthers(String before, String now) {
+    return before != null && now != null && !before.equals(now);
   }
 
   private void giveUpUnlessFollowed() {
@@ -65,7 +78,7 @@ record LostTransaction(
     catalog.handle().awaitTurn(transaction);
   }
 
-  /** The next try. */
+  /** The next try, whose turn has been awaited: its session's monitor is held by now. */
   Transaction again(BeginOptions options) {
     return catalog.handle().begin(options, transaction, tookMs);
   }

@@ -2,6 +2,7 @@ package io.txns.spark.session;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
+import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
@@ -22,7 +23,7 @@ public final class OpenTransaction {
   private TxnModes modes;
   private TransactionCatalog catalog;
   private volatile Transaction transaction; // whoever looks after a write does not wait for it
-  private LostTransaction before;
+  private LostTransaction before; // it may be told only by later modes that it is none
   private long boundMs;
   private boolean used;
   private boolean atomic;
@@ -57,12 +58,14 @@ public final class OpenTransaction {
 
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
   void bind(TransactionCatalog toCatalog, BeginOptions options) {
-    boolean again = before != null && before.catalog() == toCatalog;
-    if (before != null && !again) {
+    if (before != null && before.catalog() != toCatalog) {
       before.giveUp();
+      before = null;
     }
-    Transaction begun = again ? before.again(options) : toCatalog.handle().begin(options);
-    before = null;
+    bind(toCatalog, before == null ? toCatalog.handle().begin(options) : before.again(options));
+  }
+
+  private void bind(TransactionCatalog toCatalog, Transaction begun) {
     catalog = toCatalog;
     transaction = begun;
     boundMs = TxnClock.system().elapsedMs();
@@ -78,19 +81,17 @@ public final class OpenTransaction {
 
   /** It ends without a record, and without a next try: what is reserved is taken out, soon. */
   public void giveUp() {
-    LostTransaction left = before;
-    before = null;
-    if (left != null) {
-      left.giveUp();
-    }
     if (isBound()) {
-      LostTransaction.giveUp(transaction, catalog);
+      giveUp(transaction);
+    } else if (before != null) {
+      before.giveUp();
     }
+    before = null;
   }
 
   /** It, after it has lost. */
   LostTransaction lost() {
-    return LostTransaction.now(transaction, catalog, boundMs);
+    return LostTransaction.now(transaction, catalog, boundMs, modes.comment());
   }
 
   public boolean isBound() {
@@ -125,11 +126,62 @@ public final class OpenTransaction {
     comment = newModes.comment() != null ? newModes.comment() : comment;
     if (isBound()) {
       Transaction old = transaction;
-      TransactionCatalog same = catalog;
       transaction = null;
       old.rollback();
-      LostTransaction.giveUp(old, same);
-      bind(same, options);
+      bind(catalog, begunInsteadOf(old, options));
+    }
+  }
+
+  /** It keeps the turn, unless its modes make it another one than the try before. */
+  private Transaction begunInsteadOf(Transaction old, BeginOptions options) {
+    boolean keeps = before != null && before.isTriedAgainBy(modes);
+    if (!keeps) {
+      giveUp(old);
+      return catalog.handle().begin(options);
+    }
+    try {
+      return catalog.handle().begin(options).inTurn(old.turn());
+    } catch (RuntimeException e) {
+      giveUp(old); // nobody else knows of it
+      throw e;
+    }
+  }
+
+  private void giveUp(Transaction old) {
+    before = null;
+    LostTransaction.giveUp(old, catalog);
+  }
+
+  /** Whether {@code said} only has more of it validated, for which it need not begin once more. */
+  boolean isOnlyRaisedBy(TxnModes said) {
+    if (!said.isOnlyIsolation() || !said.isolation().validatesReads()) {
+      return false;
+    }
+    boolean isBelow = isBound() && !transaction.isolation().validatesReads();
+    return used || (isBelow && said.isolation() == Isolation.SERIALIZABLE);
+  }
+
+  /**
+   * Checks that {@code target} may be written in it.
+   *
+   * @throws TxnException 25006 when it is read-only, 0A000 when the target is not in its catalog
+   */
+  void checkWrite(WriteTarget target) {
+    TransactionCatalog to = target.catalog();
+    if (to == null) {
+      throw TxnException.unsupported(
+          target.what()
+              + " cannot be part of a transaction: it is not in a catalog of transactions; run it"
+              + " before BEGIN or after COMMIT");
+    }
+    if (isBound() && catalog != to) {
+      throw TxnException.unsupported(
+          target.what()
+              + " cannot be part of this transaction, which belongs to catalog "
+              + catalog.name());
+    }
+    if (isReadOnly()) {
+      throw TxnException.invalidUsage("25006", target.what() + " in a READ ONLY transaction");
     }
   }
 

@@ -270,7 +270,7 @@ public final class TxnSession {
       next = modes.orElse(next);
       return;
     }
-    if (open.isUsed() && modes.isOnlyIsolation() && modes.isolation().validatesReads()) {
+    if (open.isOnlyRaisedBy(modes)) {
       open.validateReads(modes);
       return;
     }
@@ -389,24 +389,8 @@ public final class TxnSession {
    * @throws TxnException 25006 when it is read-only, 0A000 when the target is not in its catalog
    */
   public synchronized void checkWrite(WriteTarget target) {
-    if (!isExplicit()) {
-      return;
-    }
-    TransactionCatalog catalog = target.catalog();
-    if (catalog == null) {
-      throw TxnException.unsupported(
-          target.what()
-              + " cannot be part of a transaction: it is not in a catalog of transactions; run it"
-              + " before BEGIN or after COMMIT");
-    }
-    if (open.isBound() && open.catalog() != catalog) {
-      throw TxnException.unsupported(
-          target.what()
-              + " cannot be part of this transaction, which belongs to catalog "
-              + open.catalog().name());
-    }
-    if (open.isReadOnly()) {
-      throw TxnException.invalidUsage("25006", target.what() + " in a READ ONLY transaction");
+    if (isExplicit()) {
+      open.checkWrite(target);
     }
   }
 

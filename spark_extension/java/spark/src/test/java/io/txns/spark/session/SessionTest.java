@@ -93,6 +93,61 @@ class SessionTest extends SparkTestBase {
     }
   }
 
+  /** They say how it runs, and not whose try it is. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "ISOLATION LEVEL SERIALIZABLE",
+        "ISOLATION LEVEL STRICT SERIALIZABLE",
+        "READ WRITE, ISOLATION LEVEL SERIALIZABLE"
+      })
+  void modesThatAreSetAfterBeginKeepTheTurn(String modes) throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    loses();
+    for (int number = 1; number <= 2; number++) {
+      spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT");
+      spark.sql("SET TRANSACTION " + modes);
+      assertThat(inLog()).containsPattern(uuid() + "[^}]*\"number\":" + number);
+      assertThat(count(spark, table)).isPositive();
+      spark.sql("DELETE FROM " + table + " WHERE id = 1");
+      if (number == 1) {
+        other.sql("INSERT INTO " + table + " VALUES (3)"); // which does not wait
+        fails("40001", spark, "COMMIT");
+      }
+    }
+    spark.sql("COMMIT");
+    awaitNothingReserved();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"READ ONLY", "ID 'of another one'"})
+  void modesOfAnotherTransactionGiveUpTheTurn(String modes) throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    loses();
+    spark.sql("BEGIN");
+    assertThat(inLog()).contains(uuid());
+    spark.sql("SET TRANSACTION " + modes);
+    awaitNothingReserved();
+    spark.sql("ROLLBACK");
+  }
+
+  /** Whose words are said, and differ, is something else. */
+  @Test
+  void whatHasAnotherCommentIsNoNextTry() throws Exception {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    for (String begin : List.of("BEGIN COMMENT 'sales'", "BEGIN")) {
+      loses(", COMMENT 'sales'");
+      spark.sql(begin);
+      assertThat(inLog()).contains(uuid());
+      spark.sql("ROLLBACK");
+      awaitNothingReserved();
+    }
+    loses(", COMMENT 'sales'");
+    spark.sql("BEGIN COMMENT 'purchases'");
+    assertThat(inLog()).doesNotContain(uuid());
+    spark.sql("ROLLBACK");
+  }
+
   /** Who waits for his turn keeps nobody from seeing what there is. */
   @Test
   void aBeginThatWaitsForAnOlderOneBlocksNobodyElseInItsSession() throws Exception {
@@ -119,7 +174,12 @@ class SessionTest extends SparkTestBase {
   }
 
   private void loses() {
-    spark.sql("BEGIN ISOLATION LEVEL SERIALIZABLE");
+    loses("");
+  }
+
+  /** Begins, with what is said besides the level, and loses at its end. */
+  private void loses(String modes) {
+    spark.sql("BEGIN ISOLATION LEVEL SERIALIZABLE" + modes);
     spark.sql("UPDATE " + table + " SET id = 2");
     other.sql("INSERT INTO " + table + " VALUES (3)"); // which does not wait
     fails("40001", spark, "COMMIT");
