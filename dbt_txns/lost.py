@@ -36,7 +36,7 @@ _CURES = (
         "a table that it creates was created",
         "both build the table for the first time: let one of them do so",
     ),
-    ("metadata it read", _ALTERED),
+    ("metadata it read and that it appended to was altered", _ALTERED),
     ("has another schema", _ALTERED),
     (
         "partitioning the table by a column that the filters",

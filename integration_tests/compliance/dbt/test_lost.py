@@ -59,6 +59,11 @@ def test_what_to_change(reason: str, other: str, told: str, not_told: str) -> No
             "what tells the two apart",
         ),
         ("tables that it listed have changed", "level SNAPSHOT, where", "help: level SNAPSHOT"),
+        (
+            "a table whose metadata it read was written",
+            "a transaction in which files decide (`txns.conflicts=file`); or level SNAPSHOT, where",
+            "help: a transaction in which files decide",
+        ),
     ],
 )
 def test_advice_is_given_once(reason: str, advice: str, told: str) -> None:
