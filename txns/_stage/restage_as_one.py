@@ -2,7 +2,9 @@
 Makes what a transaction did to the files of a table again on a newer state of it.
 
 As one operation, whatever it took: replayed one by one, its snapshots would remove files that
-others have removed, or bring back what they have deleted. Its data files stay as they are.
+others have removed, or bring back what they have deleted. Its data files stay as they are. Where
+all that it did leaves no file changed, as an overwrite of nothing by nothing does, that is an empty
+snapshot: it is said in the log that the table was written, and with what words.
 """
 
 from __future__ import annotations
@@ -95,6 +97,8 @@ def _unfit(
     """
     if not same_shape(staged.base, newer):
         return "the table that it wrote has another schema or partitioning now", None
+    if own.empty and not _brings_back(staged):
+        return None  # there is nothing of it that others could have changed
     if own.deletes or not own.files:
         return "a table that it wrote over was written", None
     theirs = file_changes.between(staged.io, main_of(staged.base), main_of(newer))
@@ -111,6 +115,19 @@ def _unfit(
     except file_changes.HistoryGap:
         pass
     return _words(_touched(own, theirs, newer), "changed"), None
+
+
+def _brings_back(staged: StagedTable) -> bool:
+    """
+    Whether it has added a file that it took away before.
+
+    Its path is where it was, and yet what is in it is newer: older deletes do not take its rows any
+    more.
+    """
+    own = {each.snapshot_id for each in staged.snapshots()}
+    main = main_of(staged.current)
+    listing = manifests.manifests_of(staged.io, main.manifest_list) if main else []
+    return any(each.added_snapshot_id in own and each.has_added_files() for each in listing)
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:

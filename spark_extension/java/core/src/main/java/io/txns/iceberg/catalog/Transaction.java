@@ -22,6 +22,7 @@ import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.stage.Writes;
 import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.iceberg.table.DataTables;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -303,16 +304,45 @@ public final class Transaction {
     return doom.isPresent();
   }
 
-  /** The catalog is asked without the lock: what runs in the transaction goes on meanwhile. */
+  /**
+   * The catalog and the storage are asked without the lock: what runs in the transaction goes on
+   * meanwhile, and may even end it.
+   */
   private void look(boolean readsAlone) {
-    if (isToLook(readsAlone)) {
-      doom.get().ask();
-      synchronized (writeSet) {
-        if (isToLook(readsAlone)) {
-          look();
-        }
-      }
+    if (!isToLook(readsAlone)) {
+      return;
     }
+    doom.get().ask();
+    Map<TableIdentifier, StagedTable> seen = new LinkedHashMap<>();
+    synchronized (writeSet) {
+      if (!isToLook(readsAlone)) {
+        return;
+      }
+      staged().changed().forEach((table, changes) -> seen.put(table, changes.still()));
+    }
+    try {
+      doom.get().look(head -> attempts.checkStanding(seen, isolation, head));
+    } catch (TxnException lost) {
+      synchronized (writeSet) {
+        if (!isStill(seen)) {
+          return;
+        }
+        loss = lost;
+      }
+      throw lost;
+    }
+  }
+
+  /** Whether it goes on with all that it had staged: it has not gone back to a savepoint. */
+  private boolean isStill(Map<TableIdentifier, StagedTable> seen) {
+    Map<TableIdentifier, StagedTable> now = staged().changed();
+    return state == State.ACTIVE
+        && !attempts.mayLand()
+        && seen.entrySet().stream()
+            .allMatch(
+                each ->
+                    now.containsKey(each.getKey())
+                        && now.get(each.getKey()).hasStill(each.getValue()));
   }
 
   private boolean isToLook(boolean readsAlone) {
@@ -324,15 +354,6 @@ public final class Transaction {
           && !readOnly()
           && !attempts.mayLand()
           && !(readsAlone && staged().changed().isEmpty());
-    }
-  }
-
-  private void look() {
-    try {
-      doom.get().look(head -> attempts.checkStanding(staged().changed(), isolation, head));
-    } catch (TxnException lost) {
-      loss = lost;
-      throw lost;
     }
   }
 
