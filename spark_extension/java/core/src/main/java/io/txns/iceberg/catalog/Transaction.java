@@ -22,7 +22,6 @@ import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.stage.Writes;
 import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.iceberg.table.DataTables;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -286,9 +285,7 @@ public final class Transaction {
 
   /**
    * A write runs, and stages what it does at its end: whether that would be in vain, as far as is
-   * known. What is found is its {@link #loss()}.
-   *
-   * @return empty as long as it may still commit
+   * known. Empty as long as it may still commit; what is found is its {@link #loss()}.
    */
   public Optional<TxnException> lossWhileWriting() {
     try {
@@ -304,45 +301,30 @@ public final class Transaction {
     return doom.isPresent();
   }
 
-  /**
-   * The catalog and the storage are asked without the lock: what runs in the transaction goes on
-   * meanwhile, and may even end it.
-   */
+  /** Catalog and storage are asked without the lock: others go on, and may end it meanwhile. */
   private void look(boolean readsAlone) {
     if (!isToLook(readsAlone)) {
       return;
     }
     doom.get().ask();
-    Map<TableIdentifier, StagedTable> seen = new LinkedHashMap<>();
+    Map<TableIdentifier, StagedTable> seen;
     synchronized (writeSet) {
       if (!isToLook(readsAlone)) {
         return;
       }
-      staged().changed().forEach((table, changes) -> seen.put(table, changes.still()));
+      seen = staged().still();
     }
     try {
       doom.get().look(head -> attempts.checkStanding(seen, isolation, head));
     } catch (TxnException lost) {
       synchronized (writeSet) {
-        if (!isStill(seen)) {
+        if (state != State.ACTIVE || attempts.mayLand() || !staged().hasStill(seen)) {
           return;
         }
         loss = lost;
       }
       throw lost;
     }
-  }
-
-  /** Whether it goes on with all that it had staged: it has not gone back to a savepoint. */
-  private boolean isStill(Map<TableIdentifier, StagedTable> seen) {
-    Map<TableIdentifier, StagedTable> now = staged().changed();
-    return state == State.ACTIVE
-        && !attempts.mayLand()
-        && seen.entrySet().stream()
-            .allMatch(
-                each ->
-                    now.containsKey(each.getKey())
-                        && now.get(each.getKey()).hasStill(each.getValue()));
   }
 
   private boolean isToLook(boolean readsAlone) {

@@ -71,12 +71,12 @@ public final class StagedTable {
   }
 
   /** It as it is now, for who looks at it without a lock: what is staged later is not in it. */
-  public StagedTable still() {
+  StagedTable still() {
     return new StagedTable(this);
   }
 
   /** Whether what it had staged is staged still, and perhaps more. */
-  public boolean hasStill(StagedTable earlier) {
+  boolean hasStill(StagedTable earlier) {
     List<MetadataUpdate> now = changes();
     int before = earlier.changes().size();
     return now.size() >= before && now.subList(0, before).equals(earlier.changes());
