@@ -70,8 +70,7 @@ public final class StagedTables {
     return earlier.entrySet().stream()
         .allMatch(
             then ->
-                now.containsKey(then.getKey())
-                    && now.get(then.getKey()).hasStill(then.getValue()));
+                now.containsKey(then.getKey()) && now.get(then.getKey()).hasStill(then.getValue()));
   }
 
   boolean creates(TableIdentifier table) {
