@@ -85,6 +85,11 @@ class FileChanges:
         return [*self.added, *self.removed.values()]
 
     @property
+    def empty(self) -> bool:
+        """Whether no file came or left."""
+        return not self.files and not self.deletes
+
+    @property
     def deletes(self) -> list[DataFile]:
         """All delete files that came or left."""
         return [*self.added_deletes, *self.removed_deletes]

@@ -2,7 +2,9 @@
 Makes what a transaction did to the files of a table again on a newer state of it.
 
 As one operation, whatever it took: replayed one by one, its snapshots would remove files that
-others have removed, or bring back what they have deleted. Its data files stay as they are.
+others have removed, or bring back what they have deleted. Its data files stay as they are. Where
+all that it did leaves no file changed, as an overwrite of nothing by nothing does, that is an empty
+snapshot: it is said in the log that the table was written, and with what words.
 """
 
 from __future__ import annotations
@@ -99,11 +101,21 @@ def _unfit(
     if not same_shape(staged.base, newer):
         altered = "the table that it wrote has another schema or partitioning now"
         return altered + what_helps.words(Clash.ALTERED), None
-    stood_on, before = main_of(staged.base), last_on_main(staged.base, newer)
-    is_left_off = before != stood_on
-    may_have_other_ids = is_left_off and own.removed and _has_no_row_ids(before, newer)
-    if own.deletes or not own.files or may_have_other_ids:
+    if own.empty and not _brings_back(staged):
+        return None  # there is nothing of it that others could have changed
+    before = last_on_main(staged.base, newer)
+    other_ids = own.removed and _may_have_other_ids(staged, before, newer)
+    if own.deletes or not own.files or other_ids:
         return "a table that it wrote over was written", None
+    return _changed_by_others(staged, own, newer, before)
+
+
+def _changed_by_others(
+    staged: StagedTable, own: FileChanges, newer: TableMetadata, before: Snapshot | None
+) -> tuple[str, str | None] | None:
+    """Say the same of what others have done to its files since `before`, which `main` has."""
+    stood_on = main_of(staged.base)
+    is_left_off = before != stood_on
     theirs = file_changes.between(staged.io, stood_on, main_of(newer))
     if is_left_off:  # what only the compaction has marked stands again, and elsewhere no more
         theirs.added_deletes += theirs.removed_deletes
@@ -124,10 +136,28 @@ def _unfit(
     return _words(met, Clash.FILES, newer), None
 
 
-def _has_no_row_ids(snapshot: Snapshot | None, metadata: TableMetadata) -> bool:
-    """Whether its rows may have got ids since, in each snapshot on it others (spec 8.2)."""
-    numbers = metadata.format_version > UNNUMBERED
-    return numbers and (snapshot is None or snapshot.first_row_id is None)
+def _may_have_other_ids(staged: StagedTable, before: Snapshot | None, newer: TableMetadata) -> bool:
+    """
+    Whether rows that it writes again may have got ids since, in each snapshot others (spec 8.2).
+
+    It has read those of a compaction that `main` has left off, on a snapshot without any.
+    """
+    if before == main_of(staged.base) or newer.format_version <= UNNUMBERED:
+        return False
+    return before is None or before.first_row_id is None
+
+
+def _brings_back(staged: StagedTable) -> bool:
+    """
+    Whether it has added a file that it took away before.
+
+    Its path is where it was, and yet what is in it is newer: older deletes do not take its rows any
+    more.
+    """
+    own = {each.snapshot_id for each in staged.snapshots()}
+    main = main_of(staged.current)
+    listing = manifests.manifests_of(staged.io, main.manifest_list) if main else []
+    return any(each.added_snapshot_id in own and each.has_added_files() for each in listing)
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:

@@ -144,3 +144,18 @@ class TestFailingBatches:
         _, log = run_dbt_and_capture(words)
         assert AGAIN not in log + beside[0]
         assert ["ours", "ours", "theirs", "theirs"] == self._runs(project)
+
+    def test_a_day_without_events_beside_others(
+        self, project: Any, at_first_commit: Any, tmp_path: Path
+    ) -> None:
+        """It has deleted nothing and inserted nothing: both commit, at the first attempt."""
+        beside: list[str] = []
+        at_first_commit(
+            lambda: beside.append(
+                run_beside(project, "batched", tmp_path, *_span(3, 4), run="theirs")
+            )
+        )
+        words = ["run", "--select", "batched", *_span(7, 8), "--vars", "run: ours"]
+        _, log = run_dbt_and_capture(words)
+        assert AGAIN not in log + beside[0]
+        assert ["first", "first", "theirs", "theirs"] == self._runs(project)

@@ -36,7 +36,7 @@ final class EarlyDoom {
   private final CommitLoop loop;
   private final TxnClock clock;
   private final AtomicLong askDueMs;
-  private volatile long dueMs;
+  private final AtomicLong dueMs;
 
   /** Begin with a transaction, whose head has just been loaded. */
   EarlyDoom(CommitLog log, CommitLoop loop, TxnClock clock) {
@@ -44,12 +44,12 @@ final class EarlyDoom {
     this.loop = loop;
     this.clock = clock;
     long nowMs = clock.elapsedMs();
-    this.dueMs = nowMs + PAUSE_MS;
+    this.dueMs = new AtomicLong(nowMs + PAUSE_MS);
     this.askDueMs = new AtomicLong(nowMs + HEARD_MS);
   }
 
   boolean isDue() {
-    return clock.elapsedMs() >= dueMs;
+    return clock.elapsedMs() >= dueMs.get();
   }
 
   /**
@@ -58,7 +58,7 @@ final class EarlyDoom {
    */
   void ask() {
     long askedMs = clock.elapsedMs();
-    if (!claim(askedMs)) {
+    if (!claim(askDueMs, askedMs)) {
       return;
     }
     try {
@@ -71,30 +71,42 @@ final class EarlyDoom {
     }
   }
 
-  /** Whether it is time to ask, and nobody else does. */
-  private boolean claim(long nowMs) {
-    long dueToAskMs = askDueMs.get();
-    return nowMs >= dueToAskMs && askDueMs.compareAndSet(dueToAskMs, Long.MAX_VALUE);
+  /** Whether it is time for something, and nobody else does it. */
+  private static boolean claim(AtomicLong due, long nowMs) {
+    long atMs = due.get();
+    return nowMs >= atMs && due.compareAndSet(atMs, Long.MAX_VALUE);
   }
 
   /**
-   * Look whether a transaction can still commit, by what is known of the log; the caller holds its
-   * lock.
+   * Look whether a transaction can still commit, by what is known of the log, where it is time to
+   * and nobody else does. The caller holds no lock here either: tables are loaded for it, and their
+   * manifests read.
    *
    * @param check throws 40001 where it cannot on top of a head
    * @throws TxnException 40001: it has lost, run it again from its beginning
    */
   void look(Consumer<Head> check) {
     long beganMs = clock.elapsedMs();
+    if (!claim(dueMs, beganMs)) {
+      return;
+    }
+    long nextMs = beganMs; // who has lost is told so by each statement
     try {
       check.accept(loop.heard());
+      nextMs = pausedMs(beganMs);
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
         throw e;
       }
       LOG.debug("whether the transaction has lost is not known, its commit will say it", e);
+      nextMs = pausedMs(beganMs);
+    } finally {
+      dueMs.set(nextMs);
     }
+  }
+
+  private long pausedMs(long beganMs) {
     long endedMs = clock.elapsedMs();
-    dueMs = endedMs + Math.max(PAUSE_MS, SHARE * (endedMs - beganMs));
+    return endedMs + Math.max(PAUSE_MS, SHARE * (endedMs - beganMs));
   }
 }

@@ -285,9 +285,7 @@ public final class Transaction {
 
   /**
    * A write runs, and stages what it does at its end: whether that would be in vain, as far as is
-   * known. What is found is its {@link #loss()}.
-   *
-   * @return empty as long as it may still commit
+   * known. Empty as long as it may still commit; what is found is its {@link #loss()}.
    */
   public Optional<TxnException> lossWhileWriting() {
     try {
@@ -303,15 +301,29 @@ public final class Transaction {
     return doom.isPresent();
   }
 
-  /** The catalog is asked without the lock: what runs in the transaction goes on meanwhile. */
+  /** Catalog and storage are asked without the lock: others go on, and may end it meanwhile. */
   private void look(boolean readsAlone) {
-    if (isToLook(readsAlone)) {
-      doom.get().ask();
-      synchronized (writeSet) {
-        if (isToLook(readsAlone)) {
-          look();
-        }
+    if (!isToLook(readsAlone)) {
+      return;
+    }
+    doom.get().ask();
+    Map<TableIdentifier, StagedTable> seen;
+    synchronized (writeSet) {
+      if (!isToLook(readsAlone)) {
+        return;
       }
+      seen = staged().still();
+    }
+    try {
+      doom.get().look(head -> attempts.checkStanding(seen, isolation, head));
+    } catch (TxnException lost) {
+      synchronized (writeSet) {
+        if (state != State.ACTIVE || attempts.mayLand() || !staged().hasStill(seen)) {
+          return;
+        }
+        loss = lost;
+      }
+      throw lost;
     }
   }
 
@@ -324,15 +336,6 @@ public final class Transaction {
           && !readOnly()
           && !attempts.mayLand()
           && !(readsAlone && staged().changed().isEmpty());
-    }
-  }
-
-  private void look() {
-    try {
-      doom.get().look(head -> attempts.checkStanding(staged().changed(), isolation, head));
-    } catch (TxnException lost) {
-      loss = lost;
-      throw lost;
     }
   }
 

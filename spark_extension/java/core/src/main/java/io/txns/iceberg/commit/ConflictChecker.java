@@ -296,7 +296,8 @@ final class ConflictChecker {
     if (rows != null) {
       return rows;
     }
-    return change.operation() == Operation.ALTER && reads.hasLookedAt(change)
+    boolean altered = change.operation() == Operation.ALTER && entry.kind() != EntryKind.ADOPT;
+    return altered && reads.hasLookedAt(change)
         ? "a table whose metadata it read and that it appended to was altered"
         : null;
   }

@@ -60,6 +60,11 @@ public record FileChanges(
     return files;
   }
 
+  /** Whether no file came or left. */
+  public boolean isEmpty() {
+    return files().isEmpty() && deletes().isEmpty();
+  }
+
   /** All delete files that came or left. */
   public List<DeleteFile> deletes() {
     List<DeleteFile> files = new ArrayList<>(addedDeletes);

@@ -113,7 +113,9 @@ public final class Restager {
   /**
    * The same files added and removed on {@code newer}, as one operation, whatever it took: replayed
    * one by one, its snapshots would remove files that others have removed, or bring back what they
-   * have deleted.
+   * have deleted. Where all that it did leaves no file changed, as a DELETE that finds nothing
+   * does, that is an empty snapshot: it is said in the log that the table was written, and with
+   * what words.
    *
    * @param staged only files ({@link StagedTable#changesOnlyFiles()})
    * @param winner whose it is where that cannot be told
@@ -148,13 +150,20 @@ public final class Restager {
             });
     StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newer, false);
     BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
-    SnapshotUpdate<?> again =
-        own.addedDeletes().isEmpty() ? overwrite(target, own) : rowDelta(target, own, newer);
+    SnapshotUpdate<?> again = operation(target, own, newer);
     for (Snapshot snapshot : staged.snapshots()) {
       snapshot.summary().forEach((key, value) -> setCallers(again, key, value));
     }
     again.commit();
     return restaged;
+  }
+
+  private static SnapshotUpdate<?> operation(
+      BaseTable target, FileChanges own, TableMetadata newer) {
+    if (own.isEmpty()) {
+      return target.newFastAppend();
+    }
+    return own.addedDeletes().isEmpty() ? overwrite(target, own) : rowDelta(target, own, newer);
   }
 
   private static OverwriteFiles overwrite(BaseTable target, FileChanges own) {
@@ -196,7 +205,11 @@ public final class Restager {
             "the table that it wrote has another schema or partitioning now"
                 + WhatHelps.words(Clash.ALTERED, newer));
       }
-      if (!isOneOperation(own)
+      if (own.isEmpty() && !bringsBack(staged)) {
+        return Optional.empty(); // there is nothing of it that others could have changed
+      }
+      if (own.isEmpty()
+          || !isOneOperation(own)
           || !hasItsSpecs(own, staged.current(), newer)
           || mayHaveOtherIds(own, staged.base(), newer)) {
         return unfit("a table that it wrote over was written");
@@ -265,10 +278,19 @@ public final class Restager {
      */
     private static boolean isOneOperation(FileChanges own) {
       Set<String> added = new HashSet<>(own.removed().keySet());
-      return !(own.files().isEmpty() && own.deletes().isEmpty())
-          && own.added().stream().allMatch(file -> added.add(file.location()))
+      return own.added().stream().allMatch(file -> added.add(file.location()))
           && own.deletes().stream()
               .noneMatch(each -> each.content() == FileContent.EQUALITY_DELETES);
+    }
+
+    /**
+     * Whether it has added a file that it took away before. Its path is where it was, and yet what
+     * is in it is newer: older deletes do not take its rows any more.
+     */
+    private static boolean bringsBack(StagedTable staged) {
+      Set<Long> own = staged.snapshots().stream().map(Snapshot::snapshotId).collect(toSet());
+      return staged.current().currentSnapshot().allManifests(staged.real().io()).stream()
+          .anyMatch(each -> own.contains(each.snapshotId()) && each.hasAddedFiles());
     }
 
     /** Whether the specs of files are the same in a newer state. */

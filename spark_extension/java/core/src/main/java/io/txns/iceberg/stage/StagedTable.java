@@ -62,6 +62,26 @@ public final class StagedTable {
             : new Point(base, List.of(), true);
   }
 
+  private StagedTable(StagedTable other) {
+    this.identifier = other.identifier;
+    this.real = other.real;
+    this.base = other.base;
+    this.create = other.create;
+    this.point = other.point;
+  }
+
+  /** It as it is now, for who looks at it without a lock: what is staged later is not in it. */
+  StagedTable still() {
+    return new StagedTable(this);
+  }
+
+  /** Whether what it had staged is staged still, and perhaps more. */
+  boolean hasStill(StagedTable earlier) {
+    List<MetadataUpdate> now = changes();
+    int before = earlier.changes().size();
+    return now.size() >= before && now.subList(0, before).equals(earlier.changes());
+  }
+
   /** A table as it was loaded, with nothing staged on it. */
   public static StagedTable of(Loaded loaded) {
     return new StagedTable(loaded.identifier(), loaded.real(), loaded.metadata(), false);

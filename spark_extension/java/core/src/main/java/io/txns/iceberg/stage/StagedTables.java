@@ -57,6 +57,22 @@ public final class StagedTables {
     return changed;
   }
 
+  /** The same as it is now, for who looks at it without the lock. */
+  public Map<TableIdentifier, StagedTable> still() {
+    Map<TableIdentifier, StagedTable> still = changed();
+    still.replaceAll((table, changes) -> changes.still());
+    return still;
+  }
+
+  /** Whether what was to be committed then still is, and perhaps more: nothing was undone. */
+  public boolean hasStill(Map<TableIdentifier, StagedTable> earlier) {
+    Map<TableIdentifier, StagedTable> now = changed();
+    return earlier.entrySet().stream()
+        .allMatch(
+            then ->
+                now.containsKey(then.getKey()) && now.get(then.getKey()).hasStill(then.getValue()));
+  }
+
   boolean creates(TableIdentifier table) {
     return staged.containsKey(table) && staged.get(table).isCreate();
   }

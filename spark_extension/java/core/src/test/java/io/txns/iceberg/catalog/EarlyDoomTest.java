@@ -330,6 +330,77 @@ class EarlyDoomTest {
     assertThat(txn.loss()).isPresent();
   }
 
+  /**
+   * 1. A write is looked after: a table is loaded for that, slowly. 2. The write ends, and more.
+   */
+  @Test
+  void norForTheTablesThatAreLoadedForIt() throws Exception {
+    Slow slow = slowed();
+    Transaction txn = begun();
+    Table written = load(txn, WRITTEN);
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    Thread watch = watched(txn, slow);
+    append(written, 2);
+    load(txn, THIRD);
+    txn.savepoint("s");
+    slow.answers.countDown();
+    watch.join();
+    assertThat(slow.late).as("it has waited").isFalse();
+    assertThat(txn.loss()).isPresent();
+    refused(txn::commit);
+  }
+
+  /** A catalog that is slow to answer who looks, as nobody asks it for the log meanwhile. */
+  private Slow slowed() {
+    Slow slow = new Slow("watch");
+    stop();
+    handle = TxnHandle.open("lake", asking(slow), Lake.INLINE, clock);
+    return slow;
+  }
+
+  private static Thread watched(Transaction txn, Slow slow) throws InterruptedException {
+    Thread watch = new Thread(txn::lossWhileWriting, "watch");
+    watch.start();
+    assertThat(slow.asked.await(10, TimeUnit.SECONDS)).isTrue();
+    return watch;
+  }
+
+  /** 1. It has altered what others have written. 2. Somebody looks. 3. It undoes that meanwhile. */
+  @Test
+  void whatIsUndoneMeanwhileIsNoLoss() throws Exception {
+    Slow slow = slowed();
+    Transaction txn = begun();
+    txn.savepoint("before");
+    load(txn, WRITTEN).updateProperties().set("a", "b").commit();
+    write(handle, 2);
+    append(handle.catalog(() -> null).loadTable(id(WRITTEN)), 2);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    Thread watch = watched(txn, slow);
+    txn.rollbackTo("before");
+    slow.answers.countDown();
+    watch.join();
+    assertThat(slow.late).as("it has waited").isFalse();
+    assertThat(txn.loss()).isEmpty();
+    txn.commit();
+  }
+
+  /** 1. Somebody looks, and would find that it has lost. 2. Its commit says so first. */
+  @Test
+  void whatHasEndedMeanwhileIsNotToldAgain() throws Exception {
+    Slow slow = slowed();
+    Transaction txn = begun();
+    write(handle, 1);
+    clock.aheadMs += EarlyDoom.PAUSE_MS;
+    Thread watch = watched(txn, slow);
+    refused(txn::commit);
+    slow.answers.countDown();
+    watch.join();
+    assertThat(slow.late).as("it has waited").isFalse();
+    assertThat(txn.loss()).isEmpty();
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
+  }
+
   /** A catalog that lets a thread wait once, for ten seconds at most. */
   private static final class Slow implements Runnable {
     private final String thread;

@@ -7,7 +7,9 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
@@ -239,6 +241,28 @@ class AdoptionTest extends AdoptionLake {
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, BESIDE);
     assertThat(lazy.apply()).isZero();
     assertThat(outside.loadTable(A).refs()).containsOnlyKeys("main");
+  }
+
+  /**
+   * A branch goes when its rows are taken in: by its word that alters the table.
+   *
+   * <p>1. A row is kept on a branch. 2. A transaction looks at the columns, and appends. 3.
+   * Somebody writes, and adopts the row. 4. It commits.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"file", "table"})
+  void whoHasLookedAtTheColumnsAloneGoesOn(String conflicts) {
+    append(lazy.catalog(() -> null).loadTable(A), 2);
+    appendBeside(BESIDE);
+    assertThat(lazy.apply()).isZero();
+    TxnHandle writer = lake.open(Map.of("txns.conflicts", conflicts));
+    Transaction txn = writer.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    append(in(writer, txn), 3);
+    txn.recordMetadataRead(A);
+    append(ours.loadTable(A), 4);
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, 4L, BESIDE);
+    assertThat(kinds()).contains("adopt");
   }
 
   /** Every row of both is there, and the log says in which order. */

@@ -112,6 +112,27 @@ class ByFileTest extends SparkTestBase {
     }
   }
 
+  /** Statements that find nothing, and one that brings nothing, beside work elsewhere. */
+  @ParameterizedTest
+  @ValueSource(strings = {"copy-on-write", "merge-on-read"})
+  void whatFindsNothingGoesByWhatItLooksThrough(String mode) {
+    create(mode);
+    String elsewhere = table + "_elsewhere";
+    other.sql("CREATE TABLE " + elsewhere + " (id BIGINT) USING iceberg");
+    spark.sql("BEGIN");
+    spark.sql("DELETE FROM " + table + " WHERE day = 5");
+    spark.sql(
+        ("MERGE INTO " + table + " t USING (SELECT 50L AS id) s ON t.day = 5 AND t.id = s.id")
+            + " WHEN MATCHED THEN UPDATE SET v = 7");
+    spark.sql("INSERT INTO " + table + " SELECT id, 5, 0L FROM range(0)");
+    spark.sql("INSERT INTO " + elsewhere + " VALUES (1)");
+    other.sql("INSERT INTO " + table + " VALUES (60, 6, 0)");
+    spark.sql("COMMIT");
+    assertThat(rows(other, "SELECT id FROM " + table + " ORDER BY id"))
+        .containsExactly("10", "11", "20", "21", "60");
+    assertThat(rows(other, "SELECT id FROM " + elsewhere)).containsExactly("1");
+  }
+
   /** What cannot be told counts as the whole table: another day's rows are met. */
   static Stream<String> whole() {
     return Stream.of(
