@@ -1,12 +1,11 @@
 """
 `txns verify-isolation` without one protection: what it sees, and after how many transactions.
 
-    python -m tests.unprotected --seconds 20 [--apply inline] [--only read_check_dropped]
+    python -m tests.unprotected --seconds 20 [--only read_check_dropped]
 
 Its sessions run the core without the protection (tests/simulation/mutations.py), on SQLite, beside
-compaction, expiry and strangers; it is judged with all of them. Exit code 1 where nothing was seen.
-With `auto` tables move with the log, and few things are applied: what is wrong with that takes
-longer to be seen than with `inline`.
+compaction, expiry and strangers; it is judged with all of them. Each protection is taken from a
+lake whose settings have need of it often (`SEEN`). Exit code 1 where nothing was seen.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ import random
 import sys
 import tempfile
 from bisect import bisect_right
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
-from tests.simulation.mutations import MUTATIONS, without_protection
+from tests.simulation.mutations import without_protection
 from txns._verify import python_client, run
 from txns._verify.plan import PYTHON, Plan, Timing
 from txns._verify.processes import Processes, workers_of
@@ -31,52 +31,81 @@ from txns._verify.workloads import TABLES
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from txns._verify.history import Deed
     from txns._verify.run import Verdict
 
-LEVEL = "STRICT SERIALIZABLE"
-SEEN = (
-    "swap_on_another_head",
-    "head_from_a_cache",
-    "apply_out_of_order",
-    "apply_skips_one",
-    "tidy_before_apply",
-    "tidied_upto_ignored",
-    "read_check_dropped",
-    "write_check_dropped",
-    "conditional_write_counts_as_append",
-    "restage_forgotten",
-    "restage_under_the_same_id",
-    "renumbering_forgotten",
-    "overlay_forgotten",
-    "newest_read",
-    "strangers_seen_at_once",
-    "applied_not_set",
-    "applied_by_snapshot_id",
-    "commit_ts_of_the_clock",
-    "group_members_unaware",
-    "added_files_unread",
-    "removed_files_unread",
-    "removed_files_passed_over",
-    "tables_go_by_files",
-)
-"""Protections that transactions need of which none fails and nobody lies."""
+_SMALL_HEAD = {"tidy_after": 2}
+"""What has committed while a transaction runs is in the archive by then."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """
+    Of a lake, and of all transactions.
+
+    Attributes:
+        apply: When entries are applied; with `auto` tables move with the log.
+        options: More of `txns.open`.
+        level: Of the transactions, by which they are judged as well.
+        also: What is taken away besides, since it stands in for the protection.
+    """
+
+    apply: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    level: str = "STRICT SERIALIZABLE"
+    also: tuple[str, ...] = ()
+
+
+AS_IT_IS = Setting()
+BEHIND = Setting("next")
+"""Several entries are due at once, and readers see what is not applied."""
+AFTERWARDS = Setting("inline")
+
+SEEN = {
+    "swap_on_another_head": AS_IT_IS,
+    "head_from_a_cache": AFTERWARDS,
+    "apply_out_of_order": BEHIND,
+    "apply_skips_one": BEHIND,
+    "tidy_before_apply": Setting("next", _SMALL_HEAD),
+    "tidied_upto_ignored": Setting("auto", _SMALL_HEAD),
+    "read_check_dropped": AS_IT_IS,
+    "write_check_dropped": AS_IT_IS,
+    "conditional_write_counts_as_append": Setting(level="SNAPSHOT"),
+    "restage_forgotten": AS_IT_IS,
+    "restage_under_the_same_id": AFTERWARDS,
+    "renumbering_forgotten": AFTERWARDS,
+    "overlay_forgotten": BEHIND,
+    "newest_read": AS_IT_IS,
+    "strangers_seen_at_once": AFTERWARDS,
+    "applied_not_set": AFTERWARDS,
+    "applied_by_snapshot_id": BEHIND,
+    "added_files_unread": AS_IT_IS,
+    "removed_files_unread": AS_IT_IS,
+    "removed_files_passed_over": Setting(also=("added_files_unread", "removed_files_unread")),
+}
+"""Protections that transactions need of which none fails, no clock is wrong, and each has a process
+of its own."""
 
 
 @dataclass(frozen=True)
 class Without:
-    """The target of a process: a session whose core lacks a protection."""
+    """The target of a process: a session whose core lacks protections."""
 
-    name: str
+    names: tuple[str, ...]
 
     def __call__(self, plan: Plan, timing: Timing, sessions: list[int], life: int) -> None:
         """Run one session until the time is over."""
-        with without_protection(self.name):
+        with ExitStack() as missing:
+            for name in self.names:
+                missing.enter_context(without_protection(name))
             python_client.run(plan, timing, sessions, life)
 
 
-def verdict_without(name: str, folder: Path, apply: str, seconds: int, seed: int) -> Verdict:
+def verdict_without(name: str, folder: Path, seconds: int, seed: int) -> Verdict:
     """Run four sessions without a protection in a catalog of their own, and judge what they saw."""
+    setting = SEEN[name]
     uri, warehouse = f"sqlite:///{folder}/catalog.db?timeout=30", f"file://{folder}/warehouse"
     catalog = SqlCatalog("lake", uri=uri, warehouse=warehouse)
     handle = txns.open(catalog)
@@ -86,8 +115,8 @@ def verdict_without(name: str, folder: Path, apply: str, seconds: int, seed: int
         properties=dict(catalog.properties),
         commit_table="txns.commits",
         tables={table: f"verify.{table}" for table in TABLES},
-        options={"apply": apply},
-        level=LEVEL,
+        options={"apply": setting.apply, **setting.options},
+        level=setting.level,
         seconds=seconds,
         folder=str(folder),
         seed=seed,
@@ -95,12 +124,13 @@ def verdict_without(name: str, folder: Path, apply: str, seconds: int, seed: int
     )
     catalog.create_namespace("verify")
     run.make_tables(handle, plan.tables)
+    without = Without((name, *setting.also))
     workers = [
-        worker._replace(target=Without(name)) if worker.target is python_client.run else worker
+        worker._replace(target=without) if worker.target is python_client.run else worker
         for worker in workers_of(plan, disturb=True)
     ]
     ran = Processes(plan, workers).run(kill=False)
-    return run.judge(handle, plan, ran, LEVEL)
+    return run.judge(handle, plan, ran, setting.level)
 
 
 def first_seen(verdict: Verdict) -> tuple[int, str]:
@@ -127,8 +157,9 @@ def main() -> int:
     """Take away one protection after the other; 1 where one of them was not missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.unprotected")
     parser.add_argument("--seconds", type=_seconds, default=20, help="for each of them")
-    parser.add_argument("--apply", choices=["auto", "inline"], default="auto", help="of txns.open")
-    parser.add_argument("--only", type=_names, default=SEEN, help="read_check_dropped,newest_read")
+    parser.add_argument(
+        "--only", type=_names, default=[*SEEN], help="read_check_dropped,newest_read"
+    )
     parser.add_argument("--seed", type=int, help="of all that is random; another one each time")
     arguments = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
@@ -136,7 +167,7 @@ def main() -> int:
     missed = 0
     for name in arguments.only:
         with tempfile.TemporaryDirectory() as folder:
-            said = _said(name, Path(folder), arguments.apply, arguments.seconds, seed)
+            said = _said(name, Path(folder), arguments.seconds, seed)
         missed += said.startswith("not")
         print(f"| `{name}` | {said} |", flush=True)
     return min(missed, 1)
@@ -151,15 +182,15 @@ def _seconds(told: str) -> int:
 
 def _names(told: str) -> list[str]:
     names = [each.strip() for each in told.split(",")]
-    if unknown := [each for each in names if each not in MUTATIONS]:
+    if unknown := [each for each in names if each not in SEEN]:
         raise argparse.ArgumentTypeError(f"no protections: {unknown}; there are {', '.join(SEEN)}")
     return names
 
 
-def _said(name: str, folder: Path, apply: str, seconds: int, seed: int) -> str:
+def _said(name: str, folder: Path, seconds: int, seed: int) -> str:
     """Say after how many transactions what was seen."""
     try:
-        verdict = verdict_without(name, folder, apply, seconds, seed)
+        verdict = verdict_without(name, folder, seconds, seed)
     except InvalidUsage:
         raise  # a session could not begin: nothing was tried
     except Exception as error:  # noqa: BLE001 -- the log, or a table, is not what it was: that is told as well

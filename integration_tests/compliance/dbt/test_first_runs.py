@@ -72,7 +72,9 @@ class TestModels:
             ),
         }
 
-    @pytest.mark.parametrize("meets", ["at_first_commit", "before_begin"])
+    @pytest.mark.parametrize(
+        "meets", ["at_first_commit", pytest.param("before_begin", marks=pytest.mark.slow)]
+    )
     @pytest.mark.parametrize(
         "model",
         [
@@ -124,6 +126,7 @@ class TestBatches:
         assert list(range(4)) == [row[0] for row in rows(project, "batched")]
 
 
+@pytest.mark.slow
 class TestSnapshots:
     @pytest.fixture(scope="class")
     def snapshots(self) -> dict[str, str]:

@@ -134,6 +134,7 @@ class TestFullRefresh:
         assert [(2, "refreshed" if protects else "first")] == rows(project, "counted")
 
 
+@pytest.mark.slow
 class TestHooks:
     """Two models whose hooks write one row of one table."""
 

@@ -85,6 +85,7 @@ class TestBatches:
         assert [(n, "second") for n in range(self.DAYS)] == found
 
 
+@pytest.mark.slow
 class TestBatchesWithoutTransactions:
     """What keeps a batch's new rows is seen by all, and is no other batch's."""
 
@@ -307,5 +308,6 @@ class TestStrangeKeys:
         assert [(0, "second"), (1, "second")] == sorted(tuple(row) for row in found)
 
 
+@pytest.mark.slow
 class TestStrangeKeysInLiteralsWithoutEscapes(TestStrangeKeys):
     ESCAPED = "true"

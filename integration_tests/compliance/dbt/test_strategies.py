@@ -115,6 +115,7 @@ class TestKeysThatAreNull:
             assert self.RUNS == tuple(row[0] for row in project.run_sql(sql, fetch="all"))
 
 
+@pytest.mark.slow
 class TestKeysThatAreNullWithoutTheFlag(TestKeysThatAreNull):
     FLAG = False
     RUNS = ("second", "first", "second")

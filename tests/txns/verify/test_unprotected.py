@@ -17,7 +17,7 @@ from txns.errors import InvalidUsage
 
 def test_what_is_taken_away_is_there():
     """By the names that the simulation has for it."""
-    assert set(SEEN) <= set(MUTATIONS)
+    assert {*SEEN, *(also for each in SEEN.values() for also in each.also)} <= set(MUTATIONS)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_sessions_that_cannot_begin_have_seen_nothing(monkeypatch):
 class _Unable:
     """A session that ends before it is ready."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, names):
+        self.names = names
 
     def __call__(self, *_args):
         raise SystemExit(1)
@@ -64,6 +64,6 @@ def test_who_only_reads_has_seen_it_when_it_read():
 @pytest.mark.parametrize("name", ["read_check_dropped", "added_files_unread"])
 def test_what_is_missing_is_seen(tmp_path, name):
     """Within a run of half a minute; how soon, `python -m tests.unprotected` tells."""
-    verdict = verdict_without(name, tmp_path, "auto", 30, 5)
+    verdict = verdict_without(name, tmp_path, 30, 5)
     number, _ = first_seen(verdict)
     assert number
