@@ -22,6 +22,7 @@ import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -122,6 +123,7 @@ class NothingLeftTest {
   }
 
   /** Both commit: others have written rows of another day, twice, and a job's words stay. */
+  @Tag("sampled")
   @ParameterizedTest
   @MethodSource("writes")
   void anotherDayDoesNotClash(Write write, String apply) {

@@ -360,7 +360,7 @@ class EarlyDoomSparkTest extends SparkTestBase {
 
   @Test
   void aBlockWhoseWriteIsStoppedRunsAgain() throws Exception {
-    runsSlowly(20);
+    runsSlowly(6);
     meanwhile(() -> update(other, 1, 7));
     String update = "UPDATE " + table + " SET v = slowly(v) + 1 WHERE day = 1;";
     spark.sql("BEGIN ATOMIC " + update + " END");
