@@ -63,8 +63,9 @@ class ConflictChecker:
                 reason = self._clash(entry, change)
                 if not reason:
                     continue
+                only_read = self.isolation.validates_reads and not self._loses_at_snapshot(newer)
                 conflict = Conflict(
-                    reason + self._what_helps(entry, change),
+                    reason + self._what_helps(entry, change, only_read=only_read),
                     table=change.table,
                     txn_id=self.txn_id,
                     winner=entry.winner,
@@ -169,9 +170,8 @@ class ConflictChecker:
         words = "a table that it read and appended to was written"
         return self._rows_clash(words, entry, change)
 
-    def _what_helps(self, entry: Entry, change: Change) -> str:
+    def _what_helps(self, entry: Entry, change: Change, *, only_read: bool) -> str:
         """Say what would keep the transaction apart from a change that clashes with it."""
-        only_read = self.isolation.validates_reads and not self._clash_at_snapshot(entry, change)
         clash = self._kind(entry, change)
         base = self.reads.bases.get(change.uuid)
         by_table = ["transaction"] if self.files is None else []
@@ -181,9 +181,11 @@ class ConflictChecker:
         met = [(each.within(base) if base else each).expression for each in filters]
         return what_helps.words(clash, base, met, by_table=by_table, only_read=only_read)
 
-    def _clash_at_snapshot(self, entry: Entry, change: Change) -> str | None:
-        at_snapshot = replace(self, isolation=Isolation.SNAPSHOT)
-        return at_snapshot._clash(entry, change)  # noqa: SLF001 -- its own
+    def _loses_at_snapshot(self, newer: Sequence[Entry]) -> bool:
+        """Whether any of what committed since would clash there as well."""
+        there = replace(self, isolation=Isolation.SNAPSHOT)
+        changes = ((entry, change) for entry in newer for change in entry.changes)
+        return any(there._clash(*each) for each in changes)  # noqa: SLF001 -- its own
 
     def _kind(self, entry: Entry, change: Change) -> Clash:
         write = self.writes.get(change.table)

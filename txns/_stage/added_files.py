@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns._iceberg import file_changes
-from txns._iceberg.snapshots import main_of, summary_value
+from txns._iceberg.snapshots import summary_value
 from txns._stage.restage_as_one import some_of
 from txns._table import mark
+from txns._table.logged_state import last_on_main
 from txns.errors import NOBODY, Conflict
 
 if TYPE_CHECKING:
@@ -50,27 +51,20 @@ def refuse_again(
     """
     if not paths:
         return
+    found: set[str] = set()
+    reason = "what it has looked through for files to add has been expired"
+    before = last_on_main(staged.base, newer)
     try:
-        theirs = file_changes.between(staged.io, main_of(staged.base), main_of(newer))
-        found = paths & {file.file_path for file in theirs.added}
+        since = file_changes.since(staged.io, newer, before.snapshot_id if before else None)
+        for snapshot, changes in since:  # one that was replaced since was there all the same
+            if again := paths & {file.file_path for file in changes().added}:
+                found |= again
+                author = summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or ""
+                winner = winners.get(author, NOBODY)
         if not found:
             return
-        reason = f"files that it adds were added by others ({some_of(found)})"
-        winner = _author(staged, newer, found, winners)
     except file_changes.HistoryGap:
-        reason = "what it has looked through for files to add has been expired"
+        pass  # who knows
+    if found:
+        reason = f"files that it adds were added by others ({some_of(found)})"
     raise Conflict(reason, table=staged.identifier, txn_id=txn_id, winner=winner, least_ts=least_ts)
-
-
-def _author(
-    staged: StagedTable,
-    newer: TableMetadata,
-    found: set[str],
-    winners: Mapping[str, Winner],
-) -> Winner:
-    """Give who has added some files first; nobody where that is no transaction of the log's."""
-    author, before = NOBODY, staged.base.current_snapshot_id
-    for snapshot, changes in file_changes.since(staged.io, newer, before):
-        if found & {file.file_path for file in changes().added}:
-            author = winners.get(summary_value(snapshot, mark.SNAPSHOT_TXN_ID) or "", NOBODY)
-    return author

@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.manifest import clear_manifest_cache
+from pyiceberg.manifest import ManifestContent, clear_manifest_cache
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
 from txns._iceberg import file_changes, manifests, what_helps
 from txns._iceberg.deletes import Overwrites
 from txns._iceberg.light_transaction import LightTransaction
+from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.snapshots import REPLACE, main_of, operation_of, own_words, summary_value
 from txns._iceberg.what_helps import Clash
 from txns._stage.restage import same_shape, whole_or_gone
@@ -101,11 +102,12 @@ def _unfit(
     if not same_shape(staged.base, newer):
         altered = "the table that it wrote has another schema or partitioning now"
         return altered + what_helps.words(Clash.ALTERED), None
-    if own.empty and not _brings_back(staged):
+    is_one = not own.deletes and not _brings_back(staged, own)
+    if own.empty and is_one:
         return None  # there is nothing of it that others could have changed
     before = last_on_main(staged.base, newer)
     other_ids = own.removed and _may_have_other_ids(staged, before, newer)
-    if own.deletes or not own.files or other_ids:
+    if not is_one or other_ids:
         return "a table that it wrote over was written", None
     return _changed_by_others(staged, own, newer, before)
 
@@ -147,17 +149,24 @@ def _may_have_other_ids(staged: StagedTable, before: Snapshot | None, newer: Tab
     return before is None or before.first_row_id is None
 
 
-def _brings_back(staged: StagedTable) -> bool:
+def _brings_back(staged: StagedTable, own: FileChanges) -> bool:
     """
     Whether it has added a file that it took away before.
 
-    Its path is where it was, and yet what is in it is newer: older deletes do not take its rows any
-    more.
+    Its path is where it was, so that it has neither come nor left, and yet what is in it is newer:
+    older deletes do not take its rows any more.
     """
-    own = {each.snapshot_id for each in staged.snapshots()}
     main = main_of(staged.current)
     listing = manifests.manifests_of(staged.io, main.manifest_list) if main else []
-    return any(each.added_snapshot_id in own and each.has_added_files() for each in listing)
+    came = {file.file_path for file in own.added}
+    before = manifests.last_sequence_number(staged.base)
+    return any(
+        (entry.sequence_number or 0) > before
+        for manifest in listing
+        if manifest.manifest_path not in own.shared and manifest.content == ManifestContent.DATA
+        for entry in live_entries(staged.io, manifest)
+        if entry.data_file.file_path not in came
+    )
 
 
 def _touched(own: FileChanges, theirs: FileChanges, newer: TableMetadata) -> set[str]:

@@ -13,6 +13,7 @@ from random import Random  # noqa: TID251 -- of a seed that is told
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txns._verify import disturbances, python_client, session, spark_client
+from txns._verify.history import Outcome
 from txns._verify.plan import PYTHON, SPARK, Timing
 from txns.errors import InvalidUsage
 
@@ -54,10 +55,18 @@ class Worker(NamedTuple):
         return self.target is disturbances.run
 
     def has_worked(self, plan: Plan, life: int) -> bool:
-        """Whether one life of it has written anything down."""
+        """
+        Whether one life of it has written anything down, or committed where that takes it seconds.
+
+        A driver of Spark that were killed before would never commit.
+        """
         name = (disturbances if self.disturbs else session).journal_name(self.what[0], life)
         path = Path(plan.folder, name)
-        return path.exists() and path.stat().st_size > 0
+        if not path.exists():
+            return False
+        if self.target is spark_client.run:
+            return Outcome.COMMITTED.value in path.read_text()
+        return path.stat().st_size > 0
 
 
 def workers_of(plan: Plan, *, disturb: bool) -> list[Worker]:

@@ -204,7 +204,7 @@ def short_of(plan: Plan, deeds: list[Deed], errors: Counter[tuple[int, str]]) ->
     for client in clients:
         its = [deed for deed in deeds if plan.clients[deed.session] == client]
         times = sum(n for (session, _), n in errors.items() if plan.clients[session] == client)
-        if times > _ERRORS_MOST * len(its):
+        if times > max(1, _ERRORS_MOST * len(its)):
             yield (
                 f"{times} errors that were no conflicts beside {len(its)} transactions of {client},"
                 " more than 1 %"

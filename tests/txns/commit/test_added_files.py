@@ -61,6 +61,19 @@ def test_the_same_file_clashes(lake, handle, named, level):
     assert [1, 2, 10, 11] == lake.plain_ids(named)
 
 
+def test_the_same_file_that_was_replaced_since(lake, handle, named):
+    """Its rows are there, in another file; who added it is named, not who replaced it."""
+    given = a_file(lake, 10)
+    txn, other = handle.begin(), handle.begin()
+    for each in (txn, other):
+        each.load_table(named).add_files([given])
+    other.commit()
+    handle.catalog().load_table(named).overwrite(rows(11), "id = 10")
+    with pytest.raises(txns.Conflict, match=r"added by others \(.*given-10\.parquet") as raised:
+        txn.commit()
+    assert other.txn_id == raised.value.other_txn_id
+
+
 def test_the_same_file_beside_a_delete(lake, handle, named):
     """What is made again as one operation is held against others' files as well."""
     given = a_file(lake, 10)

@@ -117,9 +117,9 @@ def test_back_to_a_savepoint(lake, handle, days):
     assert [10, 11, 20, 21, 22] == lake.plain_ids(days)
 
 
-@pytest.mark.parametrize("beside_others", [False, True])
+@pytest.mark.parametrize(("beside_others", "also"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_a_file_that_is_taken_away_and_brought_back_is_a_conflict(
-    lake, handle, days, beside_others
+    lake, handle, days, beside_others, also
 ):
     """Its rows are new ones then, by their sequence number, which older deletes do not take."""
     with handle.begin() as named, named.load_table(days).transaction() as steps:
@@ -130,6 +130,10 @@ def test_a_file_that_is_taken_away_and_brought_back_is_a_conflict(
     (here,) = (task.file.file_path for task in table.scan("day = 1").plan_files())
     table.delete("day = 1")
     table.add_files([here], check_duplicate_files=False)
+    if also:  # in the manifest of the other one, perhaps
+        table.append(_day(5, 50))
+    if also > 1:
+        table.delete("day = 5")
     if beside_others:
         handle.catalog().load_table(days).append(_day(2, 22))
         with pytest.raises(txns.Conflict, match="wrote over"):

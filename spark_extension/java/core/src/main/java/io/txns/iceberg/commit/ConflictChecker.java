@@ -79,7 +79,8 @@ final class ConflictChecker {
         if (reason == null) {
           continue;
         }
-        String told = reason + whatHelps(entry, change);
+        boolean onlyRead = isolation.validatesReads() && !losesAtSnapshot(newer, which);
+        String told = reason + whatHelps(entry, change, onlyRead);
         TxnException conflict =
             TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, told);
         if (!mayBeAnothers(entry, change)) {
@@ -146,8 +147,7 @@ final class ConflictChecker {
   }
 
   /** What would keep the transaction apart from a change that clashes with it. */
-  private String whatHelps(Entry entry, Change change) {
-    boolean onlyRead = isolation.validatesReads() && atSnapshot().clash(entry, change) == null;
+  private String whatHelps(Entry entry, Change change, boolean onlyRead) {
     Clash clash = kind(entry, change);
     TableMetadata base = reads.baseOf(change.uuid());
     List<String> byTable = new ArrayList<>();
@@ -166,8 +166,15 @@ final class ConflictChecker {
     return WhatHelps.words(clash, base, filters, byTable, onlyRead);
   }
 
-  private ConflictChecker atSnapshot() {
-    return new ConflictChecker(txnId, Isolation.SNAPSHOT, reads, writes, files);
+  /** Whether any of what committed since would clash there as well. */
+  private boolean losesAtSnapshot(List<Entry> newer, BiPredicate<Entry, Change> which) {
+    ConflictChecker there = new ConflictChecker(txnId, Isolation.SNAPSHOT, reads, writes, files);
+    return newer.stream()
+        .anyMatch(
+            entry ->
+                entry.changes().stream()
+                    .anyMatch(
+                        change -> which.test(entry, change) && there.clash(entry, change) != null));
   }
 
   private Clash kind(Entry entry, Change change) {

@@ -89,6 +89,17 @@ public record FileChanges(
     return difference(manifests(before, io), manifests(after, io), io, specs);
   }
 
+  /** The data files of a state that are not in manifests which another one has as well. */
+  public static List<DataFile> dataFiles(
+      Snapshot other, Snapshot state, FileIO io, Map<Integer, PartitionSpec> specs) {
+    Live live = new Live(io, specs).without(manifests(state, io), manifests(other, io));
+    return live.files.values().stream()
+        .flatMap(List::stream)
+        .filter(DataFile.class::isInstance)
+        .map(DataFile.class::cast)
+        .toList();
+  }
+
   /**
    * The snapshots of {@code main} that stand on another one, newest first.
    *

@@ -12,7 +12,6 @@ import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.And;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expression.Operation;
@@ -116,7 +115,7 @@ public final class WhatHelps {
         Set<String> bounded = bounded(base, filter);
         columns.stream().filter(name -> !bounded.contains(name)).forEach(unbounded::add);
       }
-    } catch (ValidationException e) { // of columns that the table does not have
+    } catch (RuntimeException e) { // of columns that the table does not have, or has twice
       return "";
     }
     if (!unbounded.isEmpty()) {

@@ -130,24 +130,19 @@ public final class Restager {
       Winner winner,
       Map<String, Winner> winners,
       long leastTs) {
-    FileChanges own =
-        FileChanges.between(
-            staged.base().currentSnapshot(),
-            staged.current().currentSnapshot(),
-            staged.real().io(),
-            staged.current().specsById());
-    Unfit.of(staged, own, newer)
-        .ifPresent(
-            unfit -> {
-              throw TxnException.conflict(
-                  staged.identifier(),
-                  txnId,
-                  unfit.author() == null
-                      ? winner
-                      : winners.getOrDefault(unfit.author(), Winner.NOBODY),
-                  leastTs,
-                  unfit.reason());
-            });
+    FileChanges own = null;
+    Optional<Unfit> found;
+    try {
+      own = changes(staged);
+      found = Unfit.of(staged, own, newer);
+    } catch (NotFoundException e) {
+      found = Unfit.unfit("what it stood on has been expired");
+    }
+    if (found.isPresent()) {
+      String author = found.get().author();
+      Winner first = author == null ? winner : winners.getOrDefault(author, Winner.NOBODY);
+      throw TxnException.conflict(staged.identifier(), txnId, first, leastTs, found.get().reason());
+    }
     StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newer, false);
     BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
     SnapshotUpdate<?> again = operation(target, own, newer);
@@ -156,6 +151,14 @@ public final class Restager {
     }
     again.commit();
     return restaged;
+  }
+
+  private static FileChanges changes(StagedTable staged) {
+    return FileChanges.between(
+        staged.base().currentSnapshot(),
+        staged.current().currentSnapshot(),
+        staged.real().io(),
+        staged.current().specsById());
   }
 
   private static SnapshotUpdate<?> operation(
@@ -205,11 +208,11 @@ public final class Restager {
             "the table that it wrote has another schema or partitioning now"
                 + WhatHelps.words(Clash.ALTERED, newer));
       }
-      if (own.isEmpty() && !bringsBack(staged)) {
+      boolean isOne = isOneOperation(own) && !bringsBack(staged, own);
+      if (own.isEmpty() && isOne) {
         return Optional.empty(); // there is nothing of it that others could have changed
       }
-      if (own.isEmpty()
-          || !isOneOperation(own)
+      if (!isOne
           || !hasItsSpecs(own, staged.current(), newer)
           || mayHaveOtherIds(own, staged.base(), newer)) {
         return unfit("a table that it wrote over was written");
@@ -261,7 +264,7 @@ public final class Restager {
     private static boolean mayHaveOtherIds(
         FileChanges own, TableMetadata base, TableMetadata newer) {
       Snapshot before = OurSnapshots.lastOnMain(base, newer);
-      return !own.removed().isEmpty()
+      return !(own.removed().isEmpty() && own.addedDeletes().isEmpty())
           && !Objects.equals(before, base.currentSnapshot())
           && newer.formatVersion() >= 3
           && before.firstRowId() == null;
@@ -284,13 +287,20 @@ public final class Restager {
     }
 
     /**
-     * Whether it has added a file that it took away before. Its path is where it was, and yet what
-     * is in it is newer: older deletes do not take its rows any more.
+     * Whether it has added a file that it took away before. Its path is where it was, so that it
+     * has neither come nor left, and yet what is in it is newer: older deletes do not take its rows
+     * any more.
      */
-    private static boolean bringsBack(StagedTable staged) {
-      Set<Long> own = staged.snapshots().stream().map(Snapshot::snapshotId).collect(toSet());
-      return staged.current().currentSnapshot().allManifests(staged.real().io()).stream()
-          .anyMatch(each -> own.contains(each.snapshotId()) && each.hasAddedFiles());
+    private static boolean bringsBack(StagedTable staged, FileChanges own) {
+      Set<String> came = own.added().stream().map(DataFile::location).collect(toSet());
+      long before = staged.base().lastSequenceNumber();
+      return FileChanges.dataFiles(
+              staged.base().currentSnapshot(),
+              staged.current().currentSnapshot(),
+              staged.real().io(),
+              staged.current().specsById())
+          .stream()
+          .anyMatch(each -> each.dataSequenceNumber() > before && !came.contains(each.location()));
     }
 
     /** Whether the specs of files are the same in a newer state. */

@@ -28,9 +28,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /** Writes of a table that leave its files as they were go by what they have looked through. */
 @Timeout(60)
@@ -196,13 +196,19 @@ class NothingLeftTest {
 
   /** Its rows are new ones then, by their sequence number, which older deletes do not take. */
   @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void aFileThatIsTakenAwayAndBroughtBackIsAConflict(boolean besideOthers) {
+  @CsvSource({"false, ''", "true, ''", "true, added", "true, 'added and taken away'"})
+  void aFileThatIsTakenAwayAndBroughtBackIsAConflict(boolean besideOthers, String also) {
     Transaction txn = handle.begin(BeginOptions.defaults());
     Table table = in(handle, txn);
     DataFile here = files(table, day(1)).get(0);
     table.newDelete().deleteFromRowFilter(day(1)).commit();
     table.newAppend().appendFile(here).commit();
+    if (also.startsWith("added")) {
+      table.newAppend().appendFile(file(table, 5, 50)).commit();
+    }
+    if (also.endsWith("away")) {
+      table.newDelete().deleteFromRowFilter(day(5)).commit();
+    }
     if (besideOthers) {
       append(2, 22);
       assertThatThrownBy(txn::commit).hasMessageContaining("wrote over");

@@ -70,6 +70,15 @@ class WhatHelpsTest {
         .contains("`d'; table='x`");
   }
 
+  /** A conflict is told all the same. */
+  @Test
+  void columnsThatDifferInTheirLettersOnly() {
+    Schema schema = schema("ID");
+    TableMetadata table = table(schema, PartitionSpec.builderFor(schema).identity("ID").build());
+    List<Expression> one = List.of(Expressions.equal("ID", 5L));
+    assertThat(WhatHelps.words(Clash.ROWS, table, one, List.of(), false)).isEmpty();
+  }
+
   private static TableMetadata table(JsonNode by) {
     PartitionSpec.Builder spec = PartitionSpec.builderFor(SCHEMA);
     for (JsonNode field : by) {
