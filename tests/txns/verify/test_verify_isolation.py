@@ -138,6 +138,7 @@ def test_one_that_is_stopped_leaves_nothing(lake, number):
     assert "stopped before it was judged" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handle")
 def test_one_that_nobody_listens_to_leaves_nothing(lake):
     """As before `| head -0`: it ends where it first says something."""
@@ -243,6 +244,7 @@ def _dies(_plan, timing, _sessions, _life):
     os._exit(7)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handle")
 def test_one_that_dies_of_itself_is_told_where_others_are_killed(lake, monkeypatch):
     """Another one begins in its place, as after a kill, and that is no cure."""
