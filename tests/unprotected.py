@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from txns._verify.history import Deed
     from txns._verify.run import Verdict
 
+_TOLD = ("Quarantined", "CorruptLog")
+"""Errors by which sessions themselves are told that a table, or the log, is not what it was."""
+NEXT = "next"
 _SMALL_HEAD = {"tidy_after": 2}
 """What has committed while a transaction runs is in the archive by then."""
 
@@ -59,16 +62,15 @@ class Setting:
 
 
 AS_IT_IS = Setting()
-BEHIND = Setting("next")
+BEHIND = Setting(NEXT)
 """Several entries are due at once, and readers see what is not applied."""
 AFTERWARDS = Setting("inline")
 
 SEEN = {
-    "swap_on_another_head": AS_IT_IS,
     "head_from_a_cache": AFTERWARDS,
     "apply_out_of_order": BEHIND,
     "apply_skips_one": BEHIND,
-    "tidy_before_apply": Setting("next", _SMALL_HEAD),
+    "tidy_before_apply": Setting(NEXT, _SMALL_HEAD),
     "tidied_upto_ignored": Setting("auto", _SMALL_HEAD),
     "read_check_dropped": AS_IT_IS,
     "write_check_dropped": AS_IT_IS,
@@ -86,7 +88,7 @@ SEEN = {
     "removed_files_passed_over": Setting(also=("added_files_unread", "removed_files_unread")),
 }
 """Protections that transactions need of which none fails, no clock is wrong, and each has a process
-of its own."""
+of its own; and that the catalog does not hold itself, as SQLite does a swap."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ def verdict_without(name: str, folder: Path, seconds: int, seed: int) -> Verdict
     catalog = SqlCatalog("lake", uri=uri, warehouse=warehouse)
     handle = txns.open(catalog)
     handle.parts.log.load_or_create()
+    if setting.apply == NEXT:
+        handle.change_settings(apply=NEXT)  # or the log's own setting counts
     plan = Plan(
         catalog="lake",
         properties=dict(catalog.properties),
@@ -195,6 +199,9 @@ def _said(name: str, folder: Path, seconds: int, seed: int) -> str:
         raise  # a session could not begin: nothing was tried
     except Exception as error:  # noqa: BLE001 -- the log, or a table, is not what it was: that is told as well
         return f"by the end | {type(error).__name__}: {str(error)[:150]}"
+    told = [words for words in verdict.failures if words.startswith(_TOLD)]
+    if told and not verdict.anomalies:
+        return f"by the end | {told[0][:150]}"
     if not verdict.anomalies:
         failures = "".join(f"; {n} x {words[:100]}" for words, n in verdict.failures.most_common(2))
         committed = len(writers_committed(verdict))

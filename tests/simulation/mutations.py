@@ -190,14 +190,14 @@ def overlay_forgotten() -> list[Patch]:
 
 
 def newest_read() -> list[Patch]:
-    """Read tables at the head of `main`, whatever `read_ts` says."""
-    load = data_tables.DataTables.load_with_dropped
+    """Read tables as the newest head has them, whatever `read_ts` says."""
 
     def newest(self: Any, identifier: Any, head: Any, read_ts: int) -> Any:
-        del read_ts
-        return load(self, identifier, head, head.upper)
+        del head, read_ts
+        now = self._log.load()
+        return self.load(identifier, now, now.upper)
 
-    return [(data_tables.DataTables, "load_with_dropped", newest)]
+    return [(data_tables.DataTables, "load_in_transaction", newest)]
 
 
 def strangers_seen_at_once() -> list[Patch]:

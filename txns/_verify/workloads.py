@@ -79,13 +79,15 @@ def list_append(rng: Random, do: Do, fresh: Fresh) -> None:
 
 
 def registers(rng: Random, do: Do, fresh: Fresh) -> None:
-    """Read values, and write others over some."""
+    """Read values, write others over some, and take some away, which others may bring back."""
     for key in rng.sample(range(2 * DAYS), rng.randint(1, 3)):
         table = rng.choice((REGISTERS, MARKED))
         do(Step("read", table, _of(key)))
         if rng.random() < _OFTEN:
             new = Row(key, key % DAYS, fresh())
             do(Step("overwrite", table, _of(key), (new,)))
+        elif rng.random() < _SELDOM:
+            do(Step("delete", table, _of(key)))
 
 
 def merge(rng: Random, do: Do, fresh: Fresh) -> None:
