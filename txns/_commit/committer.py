@@ -320,7 +320,7 @@ class Committer:
         write the table each time, the rest is left to who comes next.
 
         Returns:
-            None where there was nothing to adopt, or others have adopted it.
+            What it has made; empty where there was nothing to adopt, or others have adopted it.
 
         Raises:
             ForeignWrite: It cannot be adopted: the message says why.
