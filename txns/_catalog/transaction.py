@@ -20,13 +20,13 @@ from txns._commit.file_conflicts import Meetings
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._config import FILE
-from txns._identifier import dotted_name, folded, namespace_of
+from txns._identifier import dotted_name, namespace_of
 from txns._log import limits
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.settings import INLINE
 from txns._logger import about
 from txns._metrics import Count, Phase
-from txns._stage import change_builder
+from txns._stage import change_builder, listing
 from txns._stage.read_set import ReadSet
 from txns._stage.savepoints import Savepoints
 from txns._stage.txn_table import TxnTable
@@ -35,7 +35,7 @@ from txns._table.mark import refuse_reserved, refuse_reserved_in
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
     from uuid import UUID
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.head import Head
     from txns._services import Parts
-    from txns._stage.staged_table import StagedTable
     from txns._table.loaded import Loaded
 
 
@@ -154,27 +153,8 @@ class Transaction(TxnCatalog):
         with self._lock:
             self._check_active()
             self.reads.listed.add(space)
-            tables = dict.fromkeys(super().list_tables(namespace))
-            for name, staged in self._write_set.staged.items():
-                if name[:-1] != space:
-                    continue
-                listed = self._listed_as(name, staged, tables)
-                if staged.dropped:
-                    tables = dict.fromkeys(each for each in tables if each not in listed)
-                elif not listed:
-                    tables[name] = None
-            return list(tables)
-
-    def _listed_as(
-        self, name: Identifier, staged: StagedTable, tables: Iterable[Identifier]
-    ) -> set[Identifier]:
-        """Give the names of a list that a staged table has: a catalog may have its own letters."""
-        return {
-            each
-            for each in tables
-            if each == name
-            or (folded(each) == folded(name) and self._uuid_of(each) == staged.base.table_uuid)
-        }
+            listed = super().list_tables(namespace)
+            return listing.with_staged(listed, space, self._write_set.staged, self._uuid_of)
 
     def _uuid_of(self, name: Identifier) -> UUID | None:
         try:

@@ -21,9 +21,7 @@ import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
@@ -51,7 +49,6 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Iceberg's Spark catalog with transactions over its tables.
@@ -62,16 +59,13 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class TxnSparkCatalog extends IcebergCatalog implements TransactionCatalog {
 
-  private static final String OPTION_PREFIX = "txns.";
-
   /** How the name of a branch begins where it stands for a table's. */
   private static final String BRANCH = "branch_";
 
   private static final String UNSAFE_CURE = "run it before BEGIN or after COMMIT";
 
   private final Set<Identifier> loaded = ConcurrentHashMap.newKeySet();
-  private Map<String, String> options;
-  private TxnConfig configured;
+  private CatalogOptions options;
   private TxnHandle handle;
   private TxnCatalog tables;
   private TxnCatalog icebergsTables;
@@ -83,20 +77,18 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
     return TxnSqlException.translating(
         () -> {
           Versions.check();
-          this.options = options.asCaseSensitiveMap();
-          configured = TxnConfig.from(this.options);
-          CaseInsensitiveStringMap others = delegateOptions(options);
-          Map<String, String> timed = TimeOuts.in(others.asCaseSensitiveMap());
+          this.options = new CatalogOptions(options.asCaseSensitiveMap());
+          Map<String, String> timed = TimeOuts.in(this.options.ofDelegate());
           Catalog delegate = super.buildIcebergCatalog(name, new CaseInsensitiveStringMap(timed));
           handle =
               TxnHandle.open(
                   name,
-                  identifying(timed),
+                  CatalogOptions.identifying(timed),
                   delegate,
                   this::config,
                   TxnClock.system(),
                   DriverMetrics.INSTANCE);
-          DriverMetrics.INSTANCE.watch(name, configured.commitTable().toString(), handle);
+          DriverMetrics.INSTANCE.watch(name, this.options.commitTable().toString(), handle);
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
@@ -107,34 +99,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
         });
   }
 
-  /** What the catalog was configured with, and above it what the session has set. */
   private TxnConfig config() {
-    Map<String, String> said = session == null ? Map.of() : session.options();
-    if (said.isEmpty()) {
-      return configured;
-    }
-    Map<String, String> both = new HashMap<>(options);
-    both.putAll(said);
-    return TxnConfig.from(both);
-  }
-
-  private static CaseInsensitiveStringMap delegateOptions(CaseInsensitiveStringMap options) {
-    Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
-    others.keySet().removeIf(key -> key.toLowerCase(Locale.ROOT).startsWith(OPTION_PREFIX));
-    return new CaseInsensitiveStringMap(others);
-  }
-
-  /** All that says which catalog it is: sessions may have Hadoop settings of their own. */
-  private static Map<String, String> identifying(Map<String, String> options) {
-    Map<String, String> all = new HashMap<>(options);
-    CollectionConverters.asJava(SparkSession.active().conf().getAll())
-        .forEach(
-            (key, value) -> {
-              if (!key.startsWith("spark.")) {
-                all.put("hadoop:" + key, value);
-              }
-            });
-    return all;
+    return options.config(session == null ? Map.of() : session.options());
   }
 
   @Override
@@ -390,7 +356,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
         ident,
         () -> {
           List<TableChange> others = new ArrayList<>(Arrays.asList(changes));
-          if (others.removeIf(one -> RegisterRequest.is(one, configured.commitTable(), name()))) {
+          if (others.removeIf(one -> RegisterRequest.is(one, options.commitTable(), name()))) {
             session.refuseInside("registering a table", UNSAFE_CURE);
             handle.register(buildIdentifier(ident));
           } else if (!(ident instanceof PathIdentifier)) {
