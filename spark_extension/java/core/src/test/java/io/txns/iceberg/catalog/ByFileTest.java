@@ -33,11 +33,9 @@ import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -46,23 +44,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Conflicts by file (docs/isolation.md): different files and partitions do not clash. */
 @Timeout(60)
-class ByFileTest {
-  private static final String DAYS = "shop.days";
-  private static final Map<String, String> FORMAT_2 = Map.of("format-version", "2");
-
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    Days.create(lake, DAYS, FORMAT_2);
-    handle.register(id(DAYS));
-    lake.create(handle, "shop.elsewhere");
-  }
-
+class ByFileTest extends DaysTestBase {
   /** Until that is taken back, whatever a transaction says. */
   @Test
   void aTableSaysThatItsDaysClash() {
@@ -86,14 +68,6 @@ class ByFileTest {
 
   private Transaction begin() {
     return handle.begin(BeginOptions.defaults());
-  }
-
-  private Table in(Transaction txn) {
-    return handle.catalog(() -> txn).loadTable(id(DAYS));
-  }
-
-  private Table auto() {
-    return handle.catalog(() -> null).loadTable(id(DAYS));
   }
 
   private void writeElsewhere(Transaction txn) {

@@ -9,23 +9,19 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
-import io.txns.iceberg.Days;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -34,29 +30,10 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Writes of a table that leave its files as they were go by what they have looked through. */
 @Timeout(60)
-class NothingLeftTest {
-  private static final String DAYS = "shop.days";
-
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    Days.create(lake, DAYS, Map.of("format-version", "2"));
-    handle.register(id(DAYS));
-    lake.create(handle, "shop.elsewhere");
-  }
-
-  private static Table in(TxnHandle handle, Transaction txn) {
-    return handle.catalog(() -> txn).loadTable(id(DAYS));
-  }
-
+class NothingLeftTest extends DaysTestBase {
   /** Somebody else writes rows of a day. */
   private void append(long day, long... ids) {
-    Table table = handle.catalog(() -> null).loadTable(id(DAYS));
+    Table table = auto();
     table.newAppend().appendFile(file(table, day, ids)).commit();
   }
 
@@ -129,8 +106,9 @@ class NothingLeftTest {
   void anotherDayDoesNotClash(Write write, String apply) {
     TxnHandle own = opened(apply);
     Transaction txn = own.begin(BeginOptions.defaults());
-    write.run(in(own, txn));
-    in(own, txn).newDelete().deleteFromRowFilter(day(5)).set("job", "nightly").commit();
+    Table table = own.catalog(() -> txn).loadTable(id(DAYS));
+    write.run(table);
+    table.newDelete().deleteFromRowFilter(day(5)).set("job", "nightly").commit();
     Lake.append(own.catalog(() -> txn).loadTable(id("shop.elsewhere")), 1);
     append(2, 22);
     append(6, 60);
@@ -151,7 +129,7 @@ class NothingLeftTest {
   }
 
   private Snapshot snapshotOf(Committed committed) {
-    Table table = handle.catalog(() -> null).loadTable(id(DAYS));
+    Table table = auto();
     return StreamSupport.stream(table.snapshots().spliterator(), false)
         .filter(each -> committed.txnId().equals(each.summary().get("txns.txn-id")))
         .findFirst()
@@ -170,7 +148,7 @@ class NothingLeftTest {
   @EnumSource(Write.class)
   void theSameDayClashes(Write write) {
     Transaction txn = handle.begin(BeginOptions.defaults());
-    write.run(in(handle, txn));
+    write.run(in(txn));
     append(5, 55);
     assertThatThrownBy(txn::commit)
         .isInstanceOfSatisfying(
@@ -183,9 +161,9 @@ class NothingLeftTest {
   @Test
   void backToASavepoint() {
     Transaction txn = handle.begin(BeginOptions.defaults());
-    Write.DELETE.run(in(handle, txn));
+    Write.DELETE.run(in(txn));
     txn.savepoint("before");
-    Table table = in(handle, txn);
+    Table table = in(txn);
     table.newAppend().appendFile(file(table, 5, 50)).commit();
     txn.rollbackTo("before");
     append(2, 22);
@@ -199,7 +177,7 @@ class NothingLeftTest {
   @CsvSource({"false, ''", "true, ''", "true, added", "true, 'added and taken away'"})
   void aFileThatIsTakenAwayAndBroughtBackIsAConflict(boolean besideOthers, String also) {
     Transaction txn = handle.begin(BeginOptions.defaults());
-    Table table = in(handle, txn);
+    Table table = in(txn);
     DataFile here = files(table, day(1)).get(0);
     table.newDelete().deleteFromRowFilter(day(1)).commit();
     table.newAppend().appendFile(here).commit();

@@ -8,12 +8,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.txns.iceberg.BeginOptions;
-import io.txns.iceberg.Days;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.Set;
 import org.apache.iceberg.Table;
@@ -21,17 +18,14 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.types.Types;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** The error of a lost race says what would help, where something does. */
 @Timeout(60)
-class WhatWouldHelpTest {
-  private static final String DAYS = "shop.days";
+class WhatWouldHelpTest extends DaysTestBase {
   private static final String COMPARE =
       "filters that compare `day`, by which the table is partitioned, with literals";
   private static final String BY_FILE =
@@ -40,29 +34,8 @@ class WhatWouldHelpTest {
       "level SNAPSHOT, where what is only read may change meanwhile";
   private static final String ALONE = "to alter the table while no transaction is at work on it";
 
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    Days.create(lake, DAYS, Map.of("format-version", "2"));
-    handle.register(id(DAYS));
-    lake.create(handle, "shop.elsewhere");
-  }
-
   private Transaction begin(Isolation level) {
     return handle.begin(BeginOptions.defaults().withIsolation(level));
-  }
-
-  private Table in(Transaction txn) {
-    return handle.catalog(() -> txn).loadTable(id(DAYS));
-  }
-
-  private Table auto() {
-    return handle.catalog(() -> null).loadTable(id(DAYS));
   }
 
   private static void appendTo(Table table, long day) {

@@ -8,22 +8,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.txns.iceberg.BeginOptions;
-import io.txns.iceberg.Days;
 import io.txns.iceberg.Isolation;
-import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
-import java.nio.file.Path;
-import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.types.Types;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -31,25 +24,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** A lost race names who came first: not whoever else has written the table meanwhile. */
 @Timeout(60)
-class WhoWonTest {
-  private static final String DAYS = "shop.days";
-
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    Days.create(lake, DAYS, Map.of("format-version", "2"));
-    handle.register(id(DAYS));
-  }
-
-  private Table in(Transaction txn) {
-    return handle.catalog(() -> txn).loadTable(id(DAYS));
-  }
-
+class WhoWonTest extends DaysTestBase {
   private Transaction by(String comment, Consumer<Table> deed) {
     Transaction txn = handle.begin(BeginOptions.defaults());
     txn.comment(comment);
