@@ -255,16 +255,10 @@ class Adoption:
 
     def _pick(self, staged: StagedTable, snapshot: Snapshot) -> None:
         """Stage what one snapshot of a stranger has appended, with its words."""
-        words = {
-            key: said
-            for key, said in snapshots.own_words(snapshot).items()
-            if not key.startswith(PREFIX)
-        }
+        *before, words = words_for(snapshot)
         files = manifests.added_files(staged.io, snapshot)
-        if (source := words.get(_SOURCE)) is not None:  # it was a cherry-pick itself
-            change_builder.stage_append(staged, self._clock, [], {_SOURCE: source})
-        taken = str(snapshot.snapshot_id)
-        words |= {_SOURCE: taken, _mark.SNAPSHOT_ADOPTED: taken}
+        for source in before:
+            change_builder.stage_append(staged, self._clock, [], source)
         change_builder.stage_append(staged, self._clock, files, words)
 
     def request(
@@ -293,6 +287,16 @@ class Adoption:
             isolation=Isolation.SNAPSHOT,
             marks=marks,
         )
+
+
+def words_for(snapshot: Snapshot) -> list[dict[str, str]]:
+    """Give what the snapshots say that stand for one of a stranger, the oldest first."""
+    said = snapshots.own_words(snapshot)
+    words = {key: value for key, value in said.items() if not key.startswith(PREFIX)}
+    source = words.get(_SOURCE)
+    before = [] if source is None else [{_SOURCE: source}]  # it was a cherry-pick itself
+    taken = str(snapshot.snapshot_id)
+    return [*before, words | {_SOURCE: taken, _mark.SNAPSHOT_ADOPTED: taken}]
 
 
 def taken_in(stranger: Stranger) -> dict[str, str]:

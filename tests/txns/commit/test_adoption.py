@@ -21,6 +21,7 @@ from tests.simulation.rows import replace_files
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._commit.group import ADOPTIONS_MAX
+from txns._iceberg import snapshots
 from txns._log.entry import Kind
 
 if TYPE_CHECKING:
@@ -269,6 +270,19 @@ def test_to_iceberg_what_is_adopted_was_cherry_picked(lake, ours):
     assert not line & {first.snapshot_id, second.snapshot_id}
     assert [1, 2, BESIDE, BESIDE + 1] == lake.plain_ids(a)
     assert is_clean(ours)
+
+
+def test_who_has_written_the_rows_is_said_by_them(lake, ours):
+    """Whose rows they are the summary says, and the log who has adopted them."""
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    plain.append(rows(BESIDE), snapshot_properties={"engine-name": "flink", "iceberg-version": "1"})
+    theirs = plain.snapshots()[-1]
+    ours.catalog().load_table(a).append(rows(2))
+    (adopted,) = (at for at in _line(lake, a) if snapshots.summary_value(at, "txns.adopted"))
+    stamp = {"txns.adopted", "txns.commit-ts", "txns.txn-id", "source-snapshot-id"}
+    said = {key: word for key, word in snapshots.own_words(adopted).items() if key not in stamp}
+    assert {"engine-name": "flink", "iceberg-version": "1"} == snapshots.own_words(theirs) == said
 
 
 def _line(lake: Lake, name: str) -> list[Snapshot]:
