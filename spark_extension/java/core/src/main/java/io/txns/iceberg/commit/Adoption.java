@@ -30,12 +30,12 @@ import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongPredicate;
 import java.util.stream.Collectors;
@@ -183,7 +183,7 @@ public final class Adoption {
     }
     String reason = notAdoptable(metadata, stranger.get(), keptHead);
     if (reason != null) {
-      leave(loaded, keptHead, TableMark.FOREIGN_BRANCH + keptHead + " " + reason);
+      leave(loaded, keptHead, refusal(loaded, TableMark.FOREIGN_BRANCH + keptHead, reason));
     }
     return reason == null;
   }
@@ -278,12 +278,10 @@ public final class Adoption {
     }
     TableMetadata metadata = staged.current();
     String refused = null;
-    for (Map.Entry<String, SnapshotRef> ref : new TreeMap<>(metadata.refs()).entrySet()) {
+    for (Map.Entry<String, SnapshotRef> ref : branches(metadata)) {
       long head = ref.getValue().snapshotId();
       Optional<Stranger> stranger =
-          ref.getKey().startsWith(TableMark.FOREIGN_BRANCH) && wanted.test(head)
-              ? Stranger.above(metadata, head)
-              : Optional.empty();
+          wanted.test(head) ? Stranger.above(metadata, head) : Optional.empty();
       if (stranger.isEmpty()) {
         continue;
       }
@@ -292,18 +290,32 @@ public final class Adoption {
         staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
         return stranger.get();
       }
-      refused =
-          refused == null
-              ? String.format("what the branch %s holds %s", ref.getKey(), reason)
-              : refused;
+      refused = refused == null ? refusal(loaded, ref.getKey(), reason) : refused;
     }
     if (refused != null) {
-      throw TxnException.unsupported(
-          String.format(
-              "%s: put it back by hand and drop the branch; table=`%s`",
-              refused, loaded.identifier()));
+      throw TxnException.unsupported(refused);
     }
     return null;
+  }
+
+  /** Where strangers may be kept, the oldest first: programs look from main down for their last. */
+  private static List<Map.Entry<String, SnapshotRef>> branches(TableMetadata metadata) {
+    Comparator<Map.Entry<String, SnapshotRef>> byNumber =
+        Comparator.comparingLong(
+            ref -> {
+              Snapshot head = metadata.snapshot(ref.getValue().snapshotId());
+              return head == null ? 0 : head.sequenceNumber();
+            });
+    return metadata.refs().entrySet().stream()
+        .filter(ref -> ref.getKey().startsWith(TableMark.FOREIGN_BRANCH))
+        .sorted(byNumber.thenComparing(Map.Entry::getKey))
+        .toList();
+  }
+
+  private static String refusal(Loaded loaded, String branch, String reason) {
+    return String.format(
+        "what the branch %s holds %s: put it back by hand and drop the branch; table=`%s`",
+        branch, reason, loaded.identifier());
   }
 
   /** Why nothing is adopted from a branch; null where it is. */

@@ -128,16 +128,40 @@ class AdoptionRacesTest extends AdoptionLake {
     assertThat(outside.loadTable(A).refs()).containsOnlyKeys("main");
   }
 
+  /** 1. A statement loads its table. 2. Others adopt what stands there. 3. So would it. */
+  @Test
+  void oneOperationSeesWhatOthersAdoptAtThatMoment() {
+    AtomicInteger loads = new AtomicInteger(-1);
+    JdbcCatalog catalog =
+        between(loads, 1, () -> assertThat(handle.services().committer().adopt(A)).isTrue());
+    TxnHandle writer = TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
+    assertThat(ids(now(writer))).containsExactly(1L);
+    appendBeside(BESIDE);
+    loads.set(0);
+    Table table = writer.catalog(() -> null).loadTableForWrite(A);
+    assertThat(loads.get()).isGreaterThan(1);
+    assertThat(ids(table)).containsExactly(1L, BESIDE);
+  }
+
   /** A catalog in which the table goes on just before one load of it. */
   private JdbcCatalog between(AtomicInteger loads, int load) {
+    return between(
+        loads,
+        load,
+        () -> {
+          append(now(lazy), 3);
+          appendBeside(BESIDE + 1);
+          assertThat(lazy.apply()).isZero();
+        });
+  }
+
+  private JdbcCatalog between(AtomicInteger loads, int load, Runnable goesOn) {
     JdbcCatalog catalog =
         new JdbcCatalog() {
           @Override
           protected TableOperations newTableOps(TableIdentifier identifier) {
             if (identifier.equals(A) && loads.get() >= 0 && loads.getAndIncrement() == load) {
-              append(now(lazy), 3);
-              appendBeside(BESIDE + 1);
-              assertThat(lazy.apply()).isZero();
+              goesOn.run();
             }
             return super.newTableOps(identifier);
           }

@@ -310,6 +310,31 @@ class AdoptionTest extends AdoptionLake {
   }
 
   /**
+   * Programs look from main down for how far they have come: the last is to stand above.
+   *
+   * <p>1. Transactions are not applied. 2. For each a stranger appends, and it is applied. 3. All
+   * that was kept is adopted.
+   */
+  @Test
+  void theOldestBranchIsAdoptedFirst() {
+    List<Transaction> begun = new ArrayList<>();
+    for (long row = 10; row < 14; row++) {
+      begun.add(begun(lazy));
+      append(in(lazy, begun.get(begun.size() - 1)), row);
+    }
+    for (int n = 0; n < 4; n++) {
+      Table plain = outside.loadTable(A);
+      DataFile file = Lake.file(plain, BESIDE + n);
+      plain.newAppend().appendFile(file).set(OFFSETS, String.valueOf(n)).commit();
+      begun.get(n).commit();
+      assertThat(lazy.apply()).isZero();
+    }
+    assertThat(outside.loadTable(A).refs()).hasSize(5);
+    assertThat(handle.services().committer().adopt(A)).isTrue();
+    assertThat(said(OFFSETS)).containsExactly("3", "2", "1", "0");
+  }
+
+  /**
    * A branch goes when its rows are taken in: by its word that alters the table.
    *
    * <p>1. A row is kept on a branch. 2. A transaction looks at the columns, and appends. 3.
