@@ -10,10 +10,14 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns._admin.inventory import table_names
 from txns._iceberg.known_tables import load_table
 from txns._logger import fields, logger
+from txns._table.loaded import Registered
 from txns._table.mark import mark_of
+from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from pyiceberg.table.metadata import TableMetadata
 
     from txns._identifier import Identifier
     from txns._log.entry import Entry
@@ -56,12 +60,12 @@ def adopt_all(parts: Parts, is_over: Callable[[], bool]) -> Iterator[Adopted]:
         if is_over():
             return
         try:
-            due = _is_due(parts, name)
+            due = _due(parts, name)
         except Exception:  # noqa: BLE001 -- `txns status` names what is broken
             _LOG.debug("not looked at", exc_info=True, extra=fields(table=name))
             continue
         if due:
-            yield from _adopted(parts, name)
+            yield from _adopted(parts, name, due)
 
 
 def adopt_named(
@@ -78,18 +82,23 @@ def adopt_named(
         if is_over():
             return
         try:
-            parts.tables.load(name, head, head.upper).writable()
-            due = _is_due(parts, name)
+            loaded = parts.tables.load(name, head, head.upper)
+            if loaded.stranger or not isinstance(loaded, Registered):
+                loaded.writable()  # nobody writes it for nothing: its format does not count
+            due = _due(parts, name)
         except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
             yield Adopted(name, None, error)
             continue
         if due:
-            yield from _adopted(parts, name)
+            yield from _adopted(parts, name, due)
 
 
-def _is_due(parts: Parts, name: Identifier) -> bool:
+def _due(parts: Parts, name: Identifier) -> TableMetadata | None:
     """
     Look at what the catalog has, with nothing of the log: most tables have nothing to adopt.
+
+    Returns:
+        The table, where something may be.
 
     Raises:
         Exception: It cannot be read.
@@ -97,15 +106,18 @@ def _is_due(parts: Parts, name: Identifier) -> bool:
     try:
         metadata = load_table(parts.catalog, name).metadata
     except NoSuchTableError:
-        return False  # it is logged and not created yet, or gone
+        return None  # it is logged and not created yet, or gone
     mark = mark_of(metadata)
     ours = mark is not None and mark.commit_table == ".".join(parts.log.identifier)
-    return ours and parts.adoption.is_due(metadata)
+    return metadata if ours and parts.adoption.is_due(metadata) else None
 
 
-def _adopted(parts: Parts, name: Identifier) -> Iterator[Adopted]:
+def _adopted(parts: Parts, name: Identifier, due: TableMetadata) -> Iterator[Adopted]:
+    """Adopt what is due of a table; tell of each branch that is left to a person for its rows."""
     try:
         for entry in parts.committer.adopting(name):
             yield Adopted(name, entry)
+        for why in parts.adoption.why_left(due):
+            yield Adopted(name, None, Unsupported(why))
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
         yield Adopted(name, None, error)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from txns._commit.adoption import on_branch, taken_in
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
+
+from txns._commit.adoption import open_branch, taken_in
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._log.swap import is_refusal
@@ -55,8 +57,11 @@ class Repairer:
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
                 f" written, which keeps it on a branch; table=`{dotted_name(identifier)}`"
             )
+        kept = open_branch(loaded)
+        stranger = kept.stranger if kept else _stranger(loaded)
         staged = self._adoption.marked_again(loaded)
-        stranger = on_branch(loaded, staged) or _stranger(loaded)
+        if kept:
+            staged.stage((RemoveSnapshotRefUpdate(ref_name=kept.name),))
         if not stranger.adoptable:
             return self._adopt_state(head, loaded, stranger)
         return self._commit(self._adoption.of_append(loaded, staged, stranger))

@@ -125,11 +125,13 @@ class AutocommitCatalog(TxnCatalog):
             table.refresh()
 
     def _adopts(self, loaded: Loaded) -> bool:
-        """Adopt what strangers have appended to a table; say whether there was anything."""
+        """Adopt what strangers have appended to a table; say whether it is to be loaded again."""
         if not isinstance(loaded, Registered) or loaded.table is None or loaded.dropped:
             return False
-        is_due = self._parts.adoption.is_due(loaded.table.metadata)
-        return is_due and bool(self._parts.committer.adopt(loaded.identifier))
+        if not self._parts.adoption.is_due(loaded.table.metadata):
+            return False
+        self._parts.committer.adopt(loaded.identifier)  # which others may do at this moment
+        return True
 
     def _load_to_write(self, name: Identifier) -> Loaded:
         loaded = self._load(name)

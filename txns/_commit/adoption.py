@@ -7,7 +7,7 @@ Docs/spec.md 9.3. Here the entry is prepared; who has it committed is the caller
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.schema import index_by_id
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
@@ -85,8 +85,11 @@ class Adoption:
         self._places = places
         self._applier = applier
         self._clock = clock
-        self._left: set[int] = set()
-        """Heads of branches whose rows a person has set aside, as far as they were looked at."""
+        self._left: dict[int, str] = {}
+        """
+        Heads of branches that are a person's affair, as far as they were looked at: why nobody else
+        adopts them, "" for what a person has set aside.
+        """
 
     # ---------------------------------------------------------------- whoever writes next
 
@@ -133,24 +136,28 @@ class Adoption:
             return None
         return self.of_append(loaded, self.marked_again(loaded), loaded.stranger)
 
+    def why_left(self, metadata: TableMetadata) -> list[str]:
+        """Say why branches of a table are left that an apply has kept, as far as it was looked."""
+        heads = {ref.snapshot_id for ref in metadata.refs.values()}
+        return [why for kept_head, why in self._left.items() if why and kept_head in heads]
+
     def _of_kept(self, head: Head, loaded: Loaded) -> CommitRequest | None:
         """Adopt what an apply has kept. What cannot be adopted of that is in nobody's way."""
-        while True:
-            staged = self.marked_again(loaded)
-            kept = on_branch(loaded, staged, lambda at: self._is_kept(head, loaded, at))
-            if kept is None:
-                return None
+        while kept := open_branch(loaded, lambda at: self._is_kept(head, loaded, at)):
             try:
-                return self.of_append(loaded, staged, kept)
+                staged = self.marked_again(loaded)
+                staged.stage((RemoveSnapshotRefUpdate(ref_name=kept.name),))
+                return self.of_append(loaded, staged, kept.stranger)
             except Unsupported as why:
-                assert kept.head_snapshot_id is not None
-                self._leave(loaded, kept.head_snapshot_id, str(why))
+                assert kept.stranger.head_snapshot_id is not None
+                self._leave(loaded, kept.stranger.head_snapshot_id, str(why))
+        return None
 
     def _leave(self, loaded: Loaded, kept_head: int, why: str) -> None:
         """Make it a person's affair from now on, who is told once."""
         if kept_head not in self._left:
             _LOG.warning("not adopted: %s", why, extra=fields(table=loaded.identifier))
-        self._left.add(kept_head)
+        self._left[kept_head] = why
 
     def _is_kept(self, head: Head, loaded: Loaded, kept_head: int) -> bool:
         """Whether an apply has kept a branch that may be adopted; not looked at again if not."""
@@ -161,11 +168,12 @@ class Adoption:
         stranger = stranger_above(metadata, kept_head)
         if stranger is None or not self._is_kept_by_apply(head, metadata, kept_head):
             if loaded.applied_ts <= head.upper:  # else a newer head may tell
-                self._left.add(kept_head)
+                self._left[kept_head] = ""
             return False
         reason = _not_adoptable(metadata, stranger, kept_head)
         if reason:
-            self._leave(loaded, kept_head, f"{_mark.FOREIGN_BRANCH}{kept_head} {reason}")
+            name = f"{_mark.FOREIGN_BRANCH}{kept_head}"
+            self._leave(loaded, kept_head, _refusal(loaded, name, reason))
         return not reason
 
     def _is_kept_by_apply(self, head: Head, metadata: TableMetadata, kept_head: int) -> bool:
@@ -255,16 +263,10 @@ class Adoption:
 
     def _pick(self, staged: StagedTable, snapshot: Snapshot) -> None:
         """Stage what one snapshot of a stranger has appended, with its words."""
-        words = {
-            key: said
-            for key, said in snapshots.own_words(snapshot).items()
-            if not key.startswith(PREFIX)
-        }
+        *before, words = words_for(snapshot)
         files = manifests.added_files(staged.io, snapshot)
-        if (source := words.get(_SOURCE)) is not None:  # it was a cherry-pick itself
-            change_builder.stage_append(staged, self._clock, [], {_SOURCE: source})
-        taken = str(snapshot.snapshot_id)
-        words |= {_SOURCE: taken, _mark.SNAPSHOT_ADOPTED: taken}
+        for source in before:
+            change_builder.stage_append(staged, self._clock, [], source)
         change_builder.stage_append(staged, self._clock, files, words)
 
     def request(
@@ -295,6 +297,16 @@ class Adoption:
         )
 
 
+def words_for(snapshot: Snapshot) -> list[dict[str, str]]:
+    """Give what the snapshots say that stand for one of a stranger, the oldest first."""
+    said = snapshots.own_words(snapshot)
+    words = {key: value for key, value in said.items() if not key.startswith(PREFIX)}
+    source = words.get(_SOURCE)
+    before = [] if source is None else [{_SOURCE: source}]  # it was a cherry-pick itself
+    taken = str(snapshot.snapshot_id)
+    return [*before, words | {_SOURCE: taken, _mark.SNAPSHOT_ADOPTED: taken}]
+
+
 def taken_in(stranger: Stranger) -> dict[str, str]:
     """Give the summary keys that name what an adoption takes in, and what it gives up."""
     ids = ",".join(map(str, stranger.taken_in))
@@ -304,15 +316,21 @@ def taken_in(stranger: Stranger) -> dict[str, str]:
     return marks
 
 
-def on_branch(
-    loaded: Loaded, staged: StagedTable, wanted: Wanted = lambda _head: True
-) -> Stranger | None:
+class OpenBranch(NamedTuple):
+    """A branch on which rows of strangers are open for adoption, and they."""
+
+    name: str
+    stranger: Stranger
+
+
+def open_branch(loaded: Loaded, wanted: Wanted = lambda _head: True) -> OpenBranch | None:
     """
-    Find a stranger that was put on a branch, which goes when its rows are taken in.
+    Find the oldest branch on which a stranger was put; it goes when its rows are taken in.
+
+    The oldest first: programs look from `main` down for how far they have come.
 
     Args:
         loaded: The table.
-        staged: The same, staged for its repair.
         wanted: Says by the head of a branch whether it is to be looked at.
 
     Returns:
@@ -323,24 +341,37 @@ def on_branch(
     """
     if not loaded.registered or loaded.stranger:
         return None
-    refused = ""
-    for name, ref in staged.current.refs.items():
-        if not (name.startswith(_mark.FOREIGN_BRANCH) and wanted(ref.snapshot_id)):
-            continue
-        stranger = stranger_above(staged.current, ref.snapshot_id)
+    metadata, refused = loaded.metadata, ""
+    for name, kept_head in _kept_heads(metadata):
+        stranger = stranger_above(metadata, kept_head) if wanted(kept_head) else None
         if stranger is None:
             continue
-        reason = _not_adoptable(staged.current, stranger, ref.snapshot_id)
+        reason = _not_adoptable(metadata, stranger, kept_head)
         if not reason:
-            staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
-            return stranger
-        refused = refused or f"what the branch {name} holds {reason}"
+            return OpenBranch(name, stranger)
+        refused = refused or _refusal(loaded, name, reason)
     if refused:
-        raise Unsupported(
-            f"{refused}: put it back by hand and drop the branch;"
-            f" table=`{dotted_name(loaded.identifier)}`"
-        )
+        raise Unsupported(refused)
     return None
+
+
+def _refusal(loaded: Loaded, name: str, reason: str) -> str:
+    return (
+        f"what the branch {name} holds {reason}: put it back by hand and drop the branch;"
+        f" table=`{dotted_name(loaded.identifier)}`"
+    )
+
+
+def _kept_heads(metadata: TableMetadata) -> list[tuple[str, int]]:
+    """Give the branches on which strangers may be kept, with their heads, the oldest first."""
+    history = History(metadata)
+
+    def number(kept: tuple[str, int]) -> tuple[int, str]:
+        at = history.get(kept[1])
+        return (at.sequence_number or 0) if at else 0, kept[0]
+
+    heads = ((name, ref.snapshot_id) for name, ref in metadata.refs.items())
+    return sorted((kept for kept in heads if kept[0].startswith(_mark.FOREIGN_BRANCH)), key=number)
 
 
 def _not_adoptable(metadata: TableMetadata, stranger: Stranger, head_snapshot_id: int) -> str:

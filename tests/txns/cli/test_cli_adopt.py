@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlparse
 
 import pytest
 
@@ -81,6 +84,40 @@ def test_what_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
     assert 1 == done.exit_code
     assert "shop.a: not adopted: " in done.output
     assert [1, 2, 9] == ids(shop.open().snapshot().load_table("shop.b"))
+
+
+def kept_with_other_columns(lake: Lake, name: str) -> None:
+    """1. A column is renamed, which is not applied. 2. A stranger appends. 3. It is applied."""
+    later = lake.open(apply="next")
+    with later.begin() as txn, txn.load_table(name).update_schema() as update:
+        update.rename_column("name", "title")
+    lake.another_catalog().load_table(name).append(rows(9))
+    later.apply_le()
+
+
+def test_a_branch_that_cannot_be_adopted_keeps_nothing_else_from_it(shop, cli):
+    """It is told, as often as somebody asks: exit code 1."""
+    kept_with_other_columns(shop, "shop.a")
+    shop.another_catalog().load_table("shop.b").append(rows(9))
+    done = cli("adopt")
+    assert (1, 1) == (done.exit_code, done.output.count("shop.a: not adopted: "))
+    assert "`title` of the log is `name`" in done.output
+    assert "shop.b: adopted 1 rows at " in done.output
+    again = cli("adopt", "shop.a", "shop.b")
+    assert (1, 1) == (again.exit_code, again.output.count("shop.a: not adopted: "))
+
+
+def test_what_was_rejected_is_nothing_to_adopt(shop, cli):
+    """Nor on a table of a format that Python cannot write; others go on."""
+    shop.another_catalog().load_table("shop.a").append(rows(9))
+    shop.open().repair_reject("shop.a")
+    path = Path(urlparse(shop.catalog.load_table("shop.a").metadata_location).path)
+    stored = json.loads(path.read_text("utf-8")) | {"format-version": 3, "next-row-id": 9}
+    path.write_text(json.dumps(stored), "utf-8")
+    assert (0, "") == (cli("adopt", "shop.a").exit_code, cli("adopt", "shop.a").output)
+    shop.another_catalog().load_table("shop.b").append(rows(9))
+    done = cli("adopt")
+    assert (0, 1) == (done.exit_code, done.output.count("shop.b: adopted 1 rows at "))
 
 
 @contextmanager

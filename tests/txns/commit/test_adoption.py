@@ -21,6 +21,7 @@ from tests.simulation.rows import replace_files
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._commit.group import ADOPTIONS_MAX
+from txns._iceberg import snapshots
 from txns._log.entry import Kind
 
 if TYPE_CHECKING:
@@ -148,6 +149,24 @@ def test_one_operation_sees_what_was_there_before_it(lake, ours, deed):
     assert "adopt" == kinds(ours)[0]
 
 
+def test_one_operation_sees_what_others_adopt_at_that_moment(lake, ours):
+    """1. A table is loaded, and shows a stranger's row. 2. Others adopt it. 3. It is written."""
+    a = lake.table("a", [1])
+    others = lake.open(lake.another_catalog()).parts.committer
+    committer = ours.parts.committer
+    adopt = committer.adopt
+
+    def adopted_late(table):
+        others.adopt(table)
+        return adopt(table)
+
+    appends(lake, a, BESIDE)
+    table = ours.catalog().load_table(a)
+    with mock.patch.object(committer, "adopt", adopted_late):
+        table.overwrite(rows(2))
+    assert [2] == ids(ours.snapshot().load_table(a)) == lake.plain_ids(a)
+
+
 def test_a_drop_and_a_rename_come_after_what_was_there_before(lake, ours):
     """Nobody is told of a repair first."""
     a, b = lake.table("a", [1]), lake.table("b", [1])
@@ -269,6 +288,19 @@ def test_to_iceberg_what_is_adopted_was_cherry_picked(lake, ours):
     assert not line & {first.snapshot_id, second.snapshot_id}
     assert [1, 2, BESIDE, BESIDE + 1] == lake.plain_ids(a)
     assert is_clean(ours)
+
+
+def test_who_has_written_the_rows_is_said_by_them(lake, ours):
+    """Whose rows they are the summary says, and the log who has adopted them."""
+    a = lake.table("a", [1])
+    plain = lake.another_catalog().load_table(a)
+    plain.append(rows(BESIDE), snapshot_properties={"engine-name": "flink", "iceberg-version": "1"})
+    theirs = plain.snapshots()[-1]
+    ours.catalog().load_table(a).append(rows(2))
+    (adopted,) = (at for at in _line(lake, a) if snapshots.summary_value(at, "txns.adopted"))
+    stamp = {"txns.adopted", "txns.commit-ts", "txns.txn-id", "source-snapshot-id"}
+    said = {key: word for key, word in snapshots.own_words(adopted).items() if key not in stamp}
+    assert {"engine-name": "flink", "iceberg-version": "1"} == snapshots.own_words(theirs) == said
 
 
 def _line(lake: Lake, name: str) -> list[Snapshot]:
@@ -403,6 +435,28 @@ def test_what_an_apply_has_kept_is_the_next_writers(lake):
     later.apply_le()
     assert ["main"] == list(lake.catalog.load_table(a).refs())
     assert ["commit", "adopt", "commit"] == kinds(later)
+
+
+def test_the_oldest_branch_is_adopted_first(lake):
+    """
+    Programs look from `main` down for how far they have come: the last is to stand above.
+
+    1. Transactions are not applied. 2. For each a stranger appends, and it is applied. 3. Adopted.
+    """
+    a = lake.table("a", [1])
+    later = lake.open(apply="next")
+    begun = [later.begin() for _ in range(4)]
+    for number, txn in enumerate(begun):
+        txn.load_table(a).append(rows(10 + number))
+    for number, txn in enumerate(begun):
+        plain = lake.another_catalog().load_table(a)
+        plain.append(rows(BESIDE + number), snapshot_properties={OFFSETS: str(number)})
+        txn.commit()
+        later.apply_le()
+    assert 5 == len(lake.catalog.load_table(a).refs())
+    later.parts.committer.adopt(("shop", "a"))
+    later.apply_le()
+    assert ["3", "2", "1", "0"] == _said(lake, a, OFFSETS)
 
 
 def test_what_was_rejected_beside_an_unapplied_change_stays_where_it_is(lake, ours):

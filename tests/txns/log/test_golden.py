@@ -17,6 +17,7 @@ from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
 from txns._clock import SystemClock
+from txns._commit import adoption
 from txns._iceberg import places, snapshot_numbers
 from txns._iceberg.sql_rows import queue_of
 from txns._log import commit_table as _commit_table
@@ -361,3 +362,15 @@ def _said(value: object) -> object:
             del said["identifier-field-ids"]
         return {key: _said(each) for key, each in said.items()}
     return [_said(each) for each in value] if isinstance(value, list) else value
+
+
+def test_an_adoption_says_what_the_specification_has() -> None:
+    """The stranger's own words, in both languages."""
+    for golden in json.loads((GOLDEN / "adopted_words.json").read_text("utf-8")):
+        theirs = Snapshot(
+            snapshot_id=golden["snapshotId"],
+            manifest_list="",
+            timestamp_ms=1,
+            summary=Summary(SnapshotOperation.APPEND, **golden["summary"]),
+        )
+        assert golden["said"] == adoption.words_for(theirs), golden["why"]

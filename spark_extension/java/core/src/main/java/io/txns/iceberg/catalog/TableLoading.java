@@ -123,12 +123,16 @@ public record TableLoading(
     return isAdopted(services, loaded) ? services.newest().load(identifier) : loaded;
   }
 
-  /** Adopts what strangers have appended to a table, if they have; says whether they had. */
+  /** Adopts what strangers have appended to a table; says whether it is to be loaded again. */
   private static boolean isAdopted(Services services, Loaded loaded) {
-    return loaded instanceof Loaded.Registered table
-        && !table.dropped()
-        && services.adoption().isDue(table.real().current())
-        && services.committer().adopt(table.identifier());
+    boolean isDue =
+        loaded instanceof Loaded.Registered table
+            && !table.dropped()
+            && services.adoption().isDue(table.real().current());
+    if (isDue) {
+      services.committer().adopt(loaded.identifier()); // which others may do at this moment
+    }
+    return isDue;
   }
 
   /** Register a table that is not under care; while transactions are off, it stays so. */

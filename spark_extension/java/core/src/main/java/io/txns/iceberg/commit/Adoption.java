@@ -14,9 +14,11 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Permitted;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.ColumnIds;
+import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.Restager;
+import io.txns.iceberg.stage.StagedFiles;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
@@ -28,17 +30,18 @@ import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongPredicate;
 import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.EnvironmentContext;
 import org.apache.iceberg.HistoryEntry;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
@@ -180,7 +183,7 @@ public final class Adoption {
     }
     String reason = notAdoptable(metadata, stranger.get(), keptHead);
     if (reason != null) {
-      leave(loaded, keptHead, TableMark.FOREIGN_BRANCH + keptHead + " " + reason);
+      leave(loaded, keptHead, refusal(loaded, TableMark.FOREIGN_BRANCH + keptHead, reason));
     }
     return reason == null;
   }
@@ -275,12 +278,10 @@ public final class Adoption {
     }
     TableMetadata metadata = staged.current();
     String refused = null;
-    for (Map.Entry<String, SnapshotRef> ref : new TreeMap<>(metadata.refs()).entrySet()) {
+    for (Map.Entry<String, SnapshotRef> ref : branches(metadata)) {
       long head = ref.getValue().snapshotId();
       Optional<Stranger> stranger =
-          ref.getKey().startsWith(TableMark.FOREIGN_BRANCH) && wanted.test(head)
-              ? Stranger.above(metadata, head)
-              : Optional.empty();
+          wanted.test(head) ? Stranger.above(metadata, head) : Optional.empty();
       if (stranger.isEmpty()) {
         continue;
       }
@@ -289,18 +290,32 @@ public final class Adoption {
         staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
         return stranger.get();
       }
-      refused =
-          refused == null
-              ? String.format("what the branch %s holds %s", ref.getKey(), reason)
-              : refused;
+      refused = refused == null ? refusal(loaded, ref.getKey(), reason) : refused;
     }
     if (refused != null) {
-      throw TxnException.unsupported(
-          String.format(
-              "%s: put it back by hand and drop the branch; table=`%s`",
-              refused, loaded.identifier()));
+      throw TxnException.unsupported(refused);
     }
     return null;
+  }
+
+  /** Where strangers may be kept, the oldest first: programs look from main down for their last. */
+  private static List<Map.Entry<String, SnapshotRef>> branches(TableMetadata metadata) {
+    Comparator<Map.Entry<String, SnapshotRef>> byNumber =
+        Comparator.comparingLong(
+            ref -> {
+              Snapshot head = metadata.snapshot(ref.getValue().snapshotId());
+              return head == null ? 0 : head.sequenceNumber();
+            });
+    return metadata.refs().entrySet().stream()
+        .filter(ref -> ref.getKey().startsWith(TableMark.FOREIGN_BRANCH))
+        .sorted(byNumber.thenComparing(Map.Entry::getKey))
+        .toList();
+  }
+
+  private static String refusal(Loaded loaded, String branch, String reason) {
+    return String.format(
+        "what the branch %s holds %s: put it back by hand and drop the branch; table=`%s`",
+        branch, reason, loaded.identifier());
   }
 
   /** Why nothing is adopted from a branch; null where it is. */
@@ -330,33 +345,63 @@ public final class Adoption {
         new ArrayList<>(stranger.snapshotIds().stream().map(source::snapshot).toList());
     Collections.reverse(picked); // the oldest first
     picked.forEach(theirs -> checkColumns(staged, source, theirs));
-    picked.forEach(theirs -> pick(staged, source, theirs));
+    try {
+      picked.forEach(theirs -> pick(staged, source, theirs));
+    } catch (RuntimeException e) {
+      StagedFiles.metadataOf(staged).delete();
+      throw e;
+    }
     return request(EntryKind.ADOPT, "adopt", loaded, staged, stranger, Map.of());
   }
 
   /** Stage what one snapshot of a stranger has appended, with its words. */
   private static void pick(StagedTable staged, Table source, Snapshot theirs) {
-    Map<String, String> words = new HashMap<>(Restager.ownWords(theirs));
-    words.keySet().removeIf(key -> key.startsWith(Permitted.PREFIX));
-    String before = words.get(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP);
-    if (before != null) { // it was a cherry-pick itself
-      appendTo(staged).set(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, before).commit();
+    List<Map<String, String>> words = words(theirs);
+    if (words.size() > 1) {
+      stage(staged, appendTo(staged), words.get(0));
     }
-    String taken = Long.toString(theirs.snapshotId());
-    words.put(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, taken);
-    words.put(TableMark.SNAPSHOT_ADOPTED, taken);
     AppendFiles append = appendTo(staged);
     SnapshotChanges.builderFor(source)
         .snapshot(theirs)
         .build()
         .addedDataFiles()
         .forEach(append::appendFile);
-    words.forEach(append::set);
-    append.commit();
+    stage(staged, append, words.get(words.size() - 1));
   }
 
   private static AppendFiles appendTo(StagedTable staged) {
     return new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
+  }
+
+  /** What the snapshots say that stand for one of a stranger, the oldest first. */
+  static List<Map<String, String>> words(Snapshot theirs) {
+    List<Map<String, String>> all = new ArrayList<>();
+    Map<String, String> words = new HashMap<>(Restager.ownWords(theirs));
+    words.keySet().removeIf(key -> key.startsWith(Permitted.PREFIX));
+    String before = words.get(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP);
+    if (before != null) { // it was a cherry-pick itself
+      all.add(Map.of(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, before));
+    }
+    String taken = Long.toString(theirs.snapshotId());
+    words.put(SnapshotSummary.SOURCE_SNAPSHOT_ID_PROP, taken);
+    words.put(TableMark.SNAPSHOT_ADOPTED, taken);
+    all.add(words);
+    return all;
+  }
+
+  /**
+   * Stage an append with some words: which engine has written its rows is the stranger's to say.
+   */
+  private static void stage(StagedTable staged, AppendFiles append, Map<String, String> words) {
+    TableMetadata base = staged.current();
+    Snapshot said =
+        SnapshotEdit.of(append.apply())
+            .without(EnvironmentContext.get().keySet())
+            .summary(words)
+            .build();
+    staged.stage(
+        base,
+        TableMetadata.buildFrom(base).setBranchSnapshot(said, SnapshotRef.MAIN_BRANCH).build());
   }
 
   /** Refuse files in which the id of a column stands for something else in the log. */

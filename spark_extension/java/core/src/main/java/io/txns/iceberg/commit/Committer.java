@@ -53,6 +53,9 @@ public final class Committer {
   /** So often somebody looks for more to adopt on one table, at most. */
   private static final int ROUNDS = 5;
 
+  /** Times two for each round: who writes the table meanwhile is not in step with it. */
+  private static final long BACK_OFF_MS = 10;
+
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final CommitLoop loop;
@@ -355,7 +358,11 @@ public final class Committer {
    */
   public boolean adopt(TableIdentifier table) {
     boolean adopted = false;
+    boolean lost = false;
     for (int round = 0; round < ROUNDS; round++) {
+      if (lost) {
+        clock.backOff(BACK_OFF_MS << round);
+      }
       Optional<CommitRequest> request = adoptionOf(table);
       if (request.isEmpty()) {
         return adopted;
@@ -367,8 +374,10 @@ public final class Committer {
           throw e;
         }
         LOG.debug("not adopted, looking again", e); // somebody was faster, or the next round tells
+        lost = true;
         continue;
       }
+      lost = false;
       LOG.info(LogFields.of(table), "adopted what was appended past the log");
       adopted = true;
     }

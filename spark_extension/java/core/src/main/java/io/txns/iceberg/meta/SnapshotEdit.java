@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotParser;
@@ -135,6 +136,12 @@ public final class SnapshotEdit {
   public SnapshotEdit summary(Map<String, String> more) {
     ObjectNode summary = (ObjectNode) node.get("summary");
     more.forEach(summary::put);
+    return this;
+  }
+
+  /** Without some keys of its summary. */
+  public SnapshotEdit without(Set<String> keys) {
+    ((ObjectNode) node.get("summary")).remove(keys);
     return this;
   }
 

@@ -91,7 +91,7 @@ public final class Restager {
     BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
     for (Snapshot snapshot : staged.snapshots()) {
       AppendFiles append = target.newFastAppend();
-      ownWords(snapshot).forEach(append::set);
+      snapshot.summary().forEach((key, value) -> setCallers(append, key, value));
       SnapshotChanges.builderFor(source)
           .snapshot(snapshot)
           .build()
@@ -390,15 +390,20 @@ public final class Restager {
     }
   }
 
-  /** The keys of a snapshot's summary that programs have set, with what they say. */
+  /** The keys of a snapshot's summary that it has not computed for itself, with what they say. */
   public static Map<String, String> ownWords(Snapshot snapshot) {
     return snapshot.summary().entrySet().stream()
-        .filter(word -> isCallers(word.getKey()))
+        .filter(word -> !isComputed(word.getKey()))
         .collect(toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 
+  private static boolean isComputed(String key) {
+    return COMPUTED_PREFIXES.stream().anyMatch(key::startsWith);
+  }
+
+  /** Iceberg itself says in each snapshot which process has made it. */
   private static boolean isCallers(String key) {
-    return COMPUTED_PREFIXES.stream().noneMatch(key::startsWith)
+    return !isComputed(key)
         && !ICEBERG_VERSION.equals(key)
         && !EnvironmentContext.get().containsKey(key);
   }

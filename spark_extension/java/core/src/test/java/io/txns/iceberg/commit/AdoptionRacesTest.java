@@ -18,7 +18,9 @@ import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.sql.SQLException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
@@ -126,16 +128,40 @@ class AdoptionRacesTest extends AdoptionLake {
     assertThat(outside.loadTable(A).refs()).containsOnlyKeys("main");
   }
 
+  /** 1. A statement loads its table. 2. Others adopt what stands there. 3. So would it. */
+  @Test
+  void oneOperationSeesWhatOthersAdoptAtThatMoment() {
+    AtomicInteger loads = new AtomicInteger(-1);
+    JdbcCatalog catalog =
+        between(loads, 1, () -> assertThat(handle.services().committer().adopt(A)).isTrue());
+    TxnHandle writer = TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
+    assertThat(ids(now(writer))).containsExactly(1L);
+    appendBeside(BESIDE);
+    loads.set(0);
+    Table table = writer.catalog(() -> null).loadTableForWrite(A);
+    assertThat(loads.get()).isGreaterThan(1);
+    assertThat(ids(table)).containsExactly(1L, BESIDE);
+  }
+
   /** A catalog in which the table goes on just before one load of it. */
   private JdbcCatalog between(AtomicInteger loads, int load) {
+    return between(
+        loads,
+        load,
+        () -> {
+          append(now(lazy), 3);
+          appendBeside(BESIDE + 1);
+          assertThat(lazy.apply()).isZero();
+        });
+  }
+
+  private JdbcCatalog between(AtomicInteger loads, int load, Runnable goesOn) {
     JdbcCatalog catalog =
         new JdbcCatalog() {
           @Override
           protected TableOperations newTableOps(TableIdentifier identifier) {
             if (identifier.equals(A) && loads.get() >= 0 && loads.getAndIncrement() == load) {
-              append(now(lazy), 3);
-              appendBeside(BESIDE + 1);
-              assertThat(lazy.apply()).isZero();
+              goesOn.run();
             }
             return super.newTableOps(identifier);
           }
@@ -280,6 +306,48 @@ class AdoptionRacesTest extends AdoptionLake {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, BESIDE);
     assertThat(count("adopt")).isEqualTo(1);
     assertThat(count("commit")).isEqualTo(2);
+  }
+
+  /**
+   * Who is overtaken pauses, longer each time: whoever writes the table is not in step with him.
+   *
+   * <p>1. Transactions append. 2. So does a stranger. 3. As often as that is to be adopted one of
+   * them commits before the swap.
+   */
+  @Test
+  void whoIsOvertakenPauses() {
+    Deque<Transaction> overtaking = new ArrayDeque<>();
+    for (long row = 2; row < 7; row++) {
+      Transaction txn = begun(lazy);
+      append(in(lazy, txn), row);
+      overtaking.add(txn);
+    }
+    appendBeside(BESIDE);
+    List<Long> pauses = new ArrayList<>();
+    MovedClock clock =
+        new MovedClock() {
+          @Override
+          public void backOff(long maxMs) {
+            pauses.add(maxMs);
+            super.backOff(maxMs);
+          }
+        };
+    TxnHandle writer =
+        HookedOperations.open(
+            lake,
+            LOG,
+            (real, base, next) -> {
+              if (!overtaking.isEmpty()) {
+                overtaking.pop().commit();
+              }
+              real.commit(base, next);
+            },
+            clock);
+    assertThat(writer.services().committer().adopt(A)).isFalse();
+    assertThat(overtaking).isEmpty();
+    assertThat(pauses).containsSubsequence(20L, 40L, 80L, 160L);
+    assertThat(writer.services().committer().adopt(A)).isTrue();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L, 4L, 5L, 6L, BESIDE);
   }
 
   // Many at once

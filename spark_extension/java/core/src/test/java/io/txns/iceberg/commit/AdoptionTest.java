@@ -7,6 +7,9 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
@@ -15,6 +18,10 @@ import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.stage.Restager;
+import java.io.File;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +32,9 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.EnvironmentContext;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.expressions.Expressions;
@@ -38,6 +48,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What strangers append is adopted by whoever writes the table next (docs/spec.md 9.3). */
 @Timeout(120)
 class AdoptionTest extends AdoptionLake {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final TypeReference<Map<String, String>> WORDS = new TypeReference<>() {};
+  private static final TypeReference<List<Map<String, String>>> LIST_OF_WORDS =
+      new TypeReference<>() {};
   private static final String OFFSETS = "kafka.connect.offsets.orders";
 
   /** What the log says has happened since the first row was there. */
@@ -185,6 +199,58 @@ class AdoptionTest extends AdoptionLake {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 8L, 9L);
   }
 
+  /** Whose rows they are the summary says, and the log who has adopted them: in no other words. */
+  @ParameterizedTest
+  @ValueSource(strings = {"inline", "atomic"})
+  void whoHasWrittenTheRowsIsSaidByThem(String apply) {
+    Table table = outside.loadTable(A);
+    table
+        .newAppend()
+        .appendFile(Lake.file(table, 8))
+        .set("engine-name", "flink")
+        .set("source-snapshot-id", "77")
+        .commit();
+    Map<String, String> theirs = new TreeMap<>(Restager.ownWords(table.currentSnapshot()));
+    String taken = Long.toString(table.currentSnapshot().snapshotId());
+    theirs.put("source-snapshot-id", taken);
+    theirs.put("txns.adopted", taken);
+    EnvironmentContext.put("engine-name", "spark");
+    EnvironmentContext.put("engine-version", "4");
+    try {
+      assertThat(opened(apply).services().committer().adopt(A)).isTrue();
+    } finally {
+      EnvironmentContext.remove("engine-name");
+      EnvironmentContext.remove("engine-version");
+    }
+    Table now = outside.loadTable(A);
+    assertThat(withoutStamp(now.currentSnapshot())).isEqualTo(theirs);
+    Snapshot before = now.snapshot(now.currentSnapshot().parentId());
+    assertThat(withoutStamp(before)).isEqualTo(Map.of("source-snapshot-id", "77"));
+  }
+
+  private static Map<String, String> withoutStamp(Snapshot at) {
+    Map<String, String> words = new TreeMap<>(Restager.ownWords(at));
+    words.keySet().removeAll(List.of("txns.commit-ts", "txns.txn-id", "txns.passing"));
+    return words;
+  }
+
+  /** The same words in both languages. */
+  @Test
+  void anAdoptionSaysWhatTheSpecificationHas() throws IOException {
+    for (JsonNode golden : JSON.readTree(new File("../../../docs/golden/adopted_words.json"))) {
+      long id = golden.get("snapshotId").asLong();
+      Snapshot theirs =
+          SnapshotEdit.create(id, DataOperations.APPEND)
+              .timestampMs(1)
+              .manifestList("file:///lake/shop/a/metadata/snap-1.avro")
+              .summary(JSON.convertValue(golden.get("summary"), WORDS))
+              .build();
+      assertThat(Adoption.words(theirs))
+          .as(golden.get("why").asText())
+          .isEqualTo(JSON.convertValue(golden.get("said"), LIST_OF_WORDS));
+    }
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"inline", "atomic"})
   void whatWasRejectedStaysWhereItIs(String apply) {
@@ -241,6 +307,31 @@ class AdoptionTest extends AdoptionLake {
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, BESIDE);
     assertThat(lazy.apply()).isZero();
     assertThat(outside.loadTable(A).refs()).containsOnlyKeys("main");
+  }
+
+  /**
+   * Programs look from main down for how far they have come: the last is to stand above.
+   *
+   * <p>1. Transactions are not applied. 2. For each a stranger appends, and it is applied. 3. All
+   * that was kept is adopted.
+   */
+  @Test
+  void theOldestBranchIsAdoptedFirst() {
+    List<Transaction> begun = new ArrayList<>();
+    for (long row = 10; row < 14; row++) {
+      begun.add(begun(lazy));
+      append(in(lazy, begun.get(begun.size() - 1)), row);
+    }
+    for (int n = 0; n < 4; n++) {
+      Table plain = outside.loadTable(A);
+      DataFile file = Lake.file(plain, BESIDE + n);
+      plain.newAppend().appendFile(file).set(OFFSETS, String.valueOf(n)).commit();
+      begun.get(n).commit();
+      assertThat(lazy.apply()).isZero();
+    }
+    assertThat(outside.loadTable(A).refs()).hasSize(5);
+    assertThat(handle.services().committer().adopt(A)).isTrue();
+    assertThat(said(OFFSETS)).containsExactly("3", "2", "1", "0");
   }
 
   /**
