@@ -118,10 +118,13 @@ class Parts:
         )
 
     def kept_by_expiry(
-        self, metadata: TableMetadata, updates: tuple[TableUpdate, ...]
+        self,
+        metadata: TableMetadata,
+        real: TableMetadata | None,
+        updates: tuple[TableUpdate, ...],
     ) -> tuple[TableUpdate, ...]:
         """
-        Give updates without the removal of snapshots that a running transaction can need.
+        Give updates without the removal of snapshots that somebody can still need.
 
         Anybody's transaction may get as old as the log says, however strict this process is.
 
@@ -133,7 +136,7 @@ class Parts:
         head = self.log.load()
         now_ms = storage_time.checked_now_ms(head, self.clock)
         since_ts = now_ms - head.state.settings.max_age_ms
-        return retention.kept_by_expiry(metadata, updates, since_ts)
+        return retention.kept_by_expiry(metadata, real, updates, since_ts)
 
     def in_force(self, head: Head) -> Settings:
         """Give the settings that this process goes by at a head: its own where it is stricter."""

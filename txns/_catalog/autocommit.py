@@ -218,7 +218,8 @@ class AutocommitCatalog(TxnCatalog):
         # What is no append pyiceberg validates on the newer state, as on a plain table.
         appended = table.made_by_appends(updates)
         with about(table=name):
-            kept = self._parts.kept_by_expiry(base, updates)
+            real = loaded.table.metadata if loaded.table else None
+            kept = self._parts.kept_by_expiry(base, real, updates)
         staged.stage(kept, appended=appended)
         if staged.changed:
             self._commit(staged, read_ts)
@@ -451,7 +452,8 @@ class AutocommitCatalog(TxnCatalog):
                     f" loaded: load it again; {dotted_name(name)}"
                 )
             with about(table=name):
-                updates = self._parts.kept_by_expiry(plain.metadata, updates)
+                real = plain.metadata
+                updates = self._parts.kept_by_expiry(real, real, updates)
         if timestamps.is_ahead(plain.metadata, clock.now_ms()):
             for requirement in requirements:
                 requirement.validate(plain.metadata)

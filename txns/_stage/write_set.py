@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from txns._table.loaded import Loaded
 
     AppendTo = Callable[[Identifier, list[DataFile], Mapping[str, str]], None]
-    Expiry = Callable[[TableMetadata, tuple[TableUpdate, ...]], tuple[TableUpdate, ...]]
+    Expiry = Callable[
+        [TableMetadata, TableMetadata | None, tuple[TableUpdate, ...]], tuple[TableUpdate, ...]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class WriteSet:
             options: How it was begun.
             reads: What it notes reads in.
             places: Where it may write.
-            expiry: Takes from updates what running transactions forbid.
+            expiry: Takes from updates of a table, as it is shown and as the catalog has it, what
+                others forbid.
             before_read: Called before rows are read.
             before_write: Called before a statement writes; not for each file, of which producers
                 write several at a time and would leave one to nobody.
@@ -274,7 +277,8 @@ class WriteSet:
         for requirement in requirements:
             requirement.validate(staged.current)
         staged.check_base(updates)
-        staged.stage(self._expiry(staged.current, updates), appended=appended)
+        real = staged.real.metadata if staged.real else None
+        staged.stage(self._expiry(staged.current, real, updates), appended=appended)
         return staged
 
     def stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:

@@ -254,6 +254,19 @@ def _found(main: Snapshot, above: list[Snapshot], below: _Below) -> Stranger | N
     return replace(stranger, below=tuple(heads[1:]))
 
 
+def strangers_line(metadata: TableMetadata) -> set[int]:
+    """Give what is open on `main`, and what it stands on: the newest of ours; empty for nothing."""
+    mark = _mark.mark_of(metadata)
+    if mark is None or logged_state(metadata, mark).stranger is None:
+        return set()
+    line: set[int] = set()
+    for at in History(metadata).ancestors(snapshots.main_of(metadata)):
+        line.add(at.snapshot_id)
+        if _mark.is_ours(at):
+            break
+    return line
+
+
 def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger | None:
     """
     Give what stands between a branch's head and the history of `main`, and was not adopted.

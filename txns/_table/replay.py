@@ -33,6 +33,7 @@ from txns._iceberg.updates import (
 from txns._identifier import Identifier, dotted_name
 from txns._log.permitted import way_out
 from txns._table import mark as _mark
+from txns._table.retention import leaving_open
 from txns.errors import CorruptLog, Quarantined
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def updates_of(
     standing = fitting_defaults.fitting_change(restored, updates)
     # It may have a schema by now that the change adds.
     updates = updates if standing is base else by_ids_of(standing, logged, request).updates
+    updates = leaving_open(base, updates)
     return (
         *fitting_defaults.changes(base, standing),
         *fitted(standing, with_removals_that_can_be(standing, updates), now_ms, renumber),

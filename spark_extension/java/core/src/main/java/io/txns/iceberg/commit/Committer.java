@@ -27,6 +27,7 @@ import io.txns.iceberg.stage.StagedFiles;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
 import java.util.LinkedHashSet;
@@ -261,6 +262,10 @@ public final class Committer {
       createAlike(request);
       applyOutstanding(request);
       for (StagedTable write : request.writes().values()) {
+        TableMetadata real = write.real() == null ? null : write.real().current();
+        if (real != null) {
+          ForeignBranches.refuseExpiry(write.identifier(), real, write.changes());
+        }
         KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
         ChangeBuilder.complete(write);
       }

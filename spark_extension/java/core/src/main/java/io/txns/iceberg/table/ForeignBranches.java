@@ -1,5 +1,7 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
 import java.util.HashSet;
@@ -7,10 +9,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /** The branches on which what strangers did is kept, open for adoption; pure. */
@@ -42,6 +46,72 @@ public final class ForeignBranches {
     stranger
         .filter(one -> keeps(one, request))
         .ifPresent(one -> one.heads().forEach(head -> keep(builder, base, head)));
+  }
+
+  /**
+   * The snapshots that a change leaves, whatever it expires: those of strangers that are open, on
+   * main above ours or on a branch that it does not remove, and what they stand on. They may have
+   * come there since it was staged.
+   */
+  public static Set<Long> open(TableMetadata base, List<MetadataUpdate> updates) {
+    Set<Long> open = new HashSet<>();
+    if (updates.stream().noneMatch(MetadataUpdate.RemoveSnapshots.class::isInstance)) {
+      return open;
+    }
+    Set<Long> main = History.ancestors(base, base.currentSnapshot());
+    for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
+      boolean goes =
+          updates.stream()
+              .anyMatch(
+                  update ->
+                      update instanceof MetadataUpdate.RemoveSnapshotRef gone
+                          && gone.name().equals(ref.getKey()));
+      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH) && !goes) {
+        addLine(open, base, base.snapshot(ref.getValue().snapshotId()), main);
+      }
+    }
+    TableMark.of(base)
+        .flatMap(mark -> LoggedState.of(base, mark).stranger())
+        .ifPresent(stranger -> addLine(open, base, base.currentSnapshot(), Set.of()));
+    return open;
+  }
+
+  /** Adds a line of strangers' down to what it stands on, the first that is ours or known. */
+  private static void addLine(
+      Set<Long> ids, TableMetadata metadata, Snapshot head, Set<Long> known) {
+    History.Walk walk = History.walk(metadata);
+    for (Snapshot at = head; at != null; at = walk.parent(at)) {
+      ids.add(at.snapshotId());
+      if (OurSnapshots.isOurs(at) || known.contains(at.snapshotId())) {
+        return;
+      }
+    }
+  }
+
+  /**
+   * Refuse an expiry that an engine has planned on a view, which shows what is open on no branch:
+   * it would delete the files.
+   *
+   * @param real the table as the catalog had it then
+   * @throws TxnException 40001
+   */
+  public static void refuseExpiry(
+      TableIdentifier table, TableMetadata real, List<MetadataUpdate> updates) {
+    Set<Long> open = open(real, updates);
+    boolean names =
+        updates.stream()
+            .filter(MetadataUpdate.RemoveSnapshots.class::isInstance)
+            .flatMap(update -> ((MetadataUpdate.RemoveSnapshots) update).snapshotIds().stream())
+            .anyMatch(open::contains);
+    if (names) {
+      throw TxnException.conflict(
+          table,
+          "",
+          Winner.NOBODY,
+          TableMark.applied(real),
+          "it expires rows that were appended outside the protocol, and that nobody had adopted when"
+              + " it was planned");
+    }
   }
 
   /** Whether a change that is applied puts aside what a stranger has: not all that it takes in. */

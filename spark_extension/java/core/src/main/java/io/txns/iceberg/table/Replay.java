@@ -109,7 +109,9 @@ public final class Replay {
               .required(base, unmet, here.updates())
               .fitting(base, here.updates());
       standing.set(builder, base, here.updates());
-      Removals removals = new Removals(standing.schemaId(), standing.specId());
+      Removals removals =
+          new Removals(
+              standing.schemaId(), standing.specId(), ForeignBranches.open(base, here.updates()));
       List<MetadataUpdate> possible =
           here.updates().stream().map(removals::possible).filter(Objects::nonNull).toList();
       SpecIds.refuseOthers(base, possible);
