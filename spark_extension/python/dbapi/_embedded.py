@@ -50,10 +50,16 @@ class Lake(NamedTuple):
         """The setting that has the catalog's class, and that its options begin with."""
         return f"{_CATALOGS}{self.catalog}"
 
-    def says_where(self) -> bool:
-        """Whether it is a place of its own, and not the catalog as it is configured."""
+    @property
+    def is_told(self) -> bool:
+        """Whether the connection itself names a place."""
+        return self.uri is not None or self.warehouse is not None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether its options of Spark name a place."""
         own = Settings(builder=self.config, submit={}, defaults={}).below(f"{self.key}.")
-        return self.uri is not None or self.warehouse is not None or _catalog.says_where(own)
+        return _catalog.says_where(own)
 
 
 class _Started(NamedTuple):
@@ -80,11 +86,12 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
     """
     if spark is not None:
         session = spark.newSession()
-        _give_catalogs(session, spark, lake)
+        _give_catalogs(session, spark, lake, is_own=lake.is_told)
         return session
     root = _root(lake)
     session = root.newSession()
-    _give_catalogs(session, root, lake)
+    is_own = lake.is_told or lake.is_configured or not root.conf.get(lake.key, "")
+    _give_catalogs(session, root, lake, is_own=is_own)
     _set(session, lake.config)
     return session
 
@@ -118,7 +125,7 @@ def _start(lake: Lake) -> _Started:
 def _make_default(session: Any, lake: Lake, settings: Mapping[str, str]) -> None:
     """Make the namespace that an embedded lake begins with, where names need a schema."""
     found = Settings(builder=settings, submit={}, defaults={}).below(f"{lake.key}.")
-    if lake.uri is None and _catalog.is_embedded(found):
+    if lake.uri is None and not lake.is_configured and _catalog.is_embedded(found):
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {identifier(lake.catalog)}.default")
 
 
@@ -130,28 +137,31 @@ def _running() -> Any:
     return found if found is not None and found._sc._jsc is not None else None  # noqa: SLF001
 
 
-def _give_catalogs(session: Any, root: Any, lake: Lake) -> None:
-    """Give a new session the catalogs of another, and the lake's; before it has used any."""
-    fresh, configured = _catalog_settings(session), _catalog_settings(root)
-    wanted, is_new = configured, False
-    if lake.says_where() or lake.key not in configured:
-        from txns_spark import _configure  # noqa: PLC0415  (see above)
-
-        before = Settings(builder={}, submit=configured, defaults={})
-        if _started is not None and _started.session is root:
-            # What the first connection has asked for is not for the others.
-            before = _started.before
-        settings = replace(before, builder=dict(lake.config))
-        own = _configure.settings_beside(settings, lake.catalog, lake.uri, lake.warehouse)
-        others = {k: v for k, v in configured.items() if not f"{k}.".startswith(f"{lake.key}.")}
-        wanted, is_new = others | own, True
+def _give_catalogs(session: Any, root: Any, lake: Lake, *, is_own: bool) -> None:
+    """Give a new session, which has used none, the catalogs of another, and a lake of its own."""
+    fresh, wanted = _catalog_settings(session), _catalog_settings(root)
+    if is_own:
+        wanted = _with_lake(wanted, root, lake)
     for name in fresh.keys() - wanted.keys():
         session.conf.unset(name)
     for name, value in wanted.items():
         if fresh.get(name) != value:
             session.conf.set(name, value)
-    if is_new:
+    if is_own:
         _make_default(session, lake, wanted)
+
+
+def _with_lake(configured: dict[str, str], root: Any, lake: Lake) -> dict[str, str]:
+    from txns_spark import _configure  # noqa: PLC0415  (see above)
+
+    before = Settings(builder={}, submit=configured, defaults={})
+    if _started is not None and _started.session is root:
+        # What the first connection has asked for is not for the others.
+        before = _started.before
+    settings = replace(before, builder=dict(lake.config))
+    own = _configure.settings_beside(settings, lake.catalog, lake.uri, lake.warehouse)
+    others = {k: v for k, v in configured.items() if not f"{k}.".startswith(f"{lake.key}.")}
+    return others | own
 
 
 def _catalog_settings(session: Any) -> dict[str, str]:
