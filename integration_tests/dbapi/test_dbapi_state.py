@@ -129,3 +129,23 @@ def test_a_streaming_cursor_ends_transactions_too(
     cursor.execute("COMMIT")
     assert not connection.in_transaction
     assert 2 == rows()
+
+
+def test_an_error_that_quotes_a_loss_is_none(open_connection: Open, table: str) -> None:
+    """A user's text stands in the errors of its query, on the driver and from a job."""
+    connection = open_connection()
+    cursor = connection.cursor()
+    cursor.execute(f"CREATE TABLE {table} (v STRING) USING iceberg")
+    text = "UNAVAILABLE: StatusCode.UNAVAILABLE stopped SparkContext, Invalid SessionHandle"
+    cursor.execute(f"INSERT INTO {table} VALUES (?)", [text])
+    connection.commit()
+    for sql in (
+        f"SELECT * FROM `{text}`",
+        f"SELECT raise_error('{text}')",
+        f"SELECT CAST(v AS INT) FROM {table}",
+    ):
+        with pytest.raises(dbapi.DatabaseError) as caught:
+            cursor.execute(sql)
+        assert not isinstance(caught.value, dbapi.ConnectionLost), sql
+        connection.rollback()
+    assert [(text,)] == cursor.execute(f"SELECT v FROM {table}").fetchall()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from txns_spark.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 WAREHOUSE = "txns-warehouse"
+_DATABASE = "catalog.db"
 SQLITE = "org.xerial:sqlite-jdbc:3.54.1.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.14"
 
@@ -30,6 +34,8 @@ _NAMESPACES = """
         PRIMARY KEY (catalog_name, namespace, property_key))
 """
 _DRIVERS = {"jdbc:sqlite:": SQLITE, "jdbc:postgresql:": POSTGRESQL}
+DRIVER_CLASSES = {SQLITE: "org.sqlite.JDBC", POSTGRESQL: "org.postgresql.Driver"}
+_WHERE_OPTIONS = frozenset({"type", "catalog-impl", "uri"})
 
 
 class Catalog(NamedTuple):
@@ -50,15 +56,52 @@ def embedded(warehouse: str | None, name: str) -> Catalog:
             f"a warehouse outside the local disk needs a catalog: give uri=..., "
             f"warehouse={warehouse}"
         )
-    folder = Path((warehouse or WAREHOUSE).removeprefix("file:").replace("///", "/"))
-    folder = folder.expanduser().absolute()
+    folder = _folder(warehouse)
     # SQLite makes its file but not the folder around it.
     folder.mkdir(parents=True, exist_ok=True)
-    database = folder / "catalog.db"
+    database = folder / _DATABASE
     if not database.exists():
         _make(database, name)
     uri = sqlite_uri(database, _SQLITE_OPTIONS)
     return Catalog(_JDBC | _NAMESPACE | {"uri": uri, "warehouse": str(folder)}, SQLITE)
+
+
+def _folder(warehouse: str | None) -> Path:
+    folder = Path((warehouse or WAREHOUSE).removeprefix("file:").replace("///", "/"))
+    return folder.expanduser().absolute()
+
+
+def says_where(options: Mapping[str, str]) -> bool:
+    """Tell whether a catalog's options say where it is."""
+    return bool(_WHERE_OPTIONS & options.keys())
+
+
+def is_another(options: Mapping[str, str], uri: str | None, warehouse: str | None) -> bool:
+    """
+    Tell whether a URI, or a warehouse alone, is of another lake than a catalog's options are.
+
+    A warehouse alone is, where the options are those of an embedded lake, whose catalog stands
+    in its warehouse.
+    """
+    if uri is not None:
+        return says_where(options) and options.get("uri") != uri
+    if warehouse is None or not is_embedded(options):
+        return False
+    return _folder(warehouse) != _folder(options["warehouse"])
+
+
+def is_embedded(options: Mapping[str, str]) -> bool:
+    """Tell whether a catalog's options are what `embedded` returns."""
+    if "uri" not in options or "warehouse" not in options:
+        return False
+    database = _folder(options["warehouse"]) / _DATABASE
+    return options["uri"] == sqlite_uri(database, _SQLITE_OPTIONS)
+
+
+def without_place(options: Mapping[str, str]) -> dict[str, str]:
+    """Return a catalog's options without those that say where it, or its warehouse, is."""
+    place = _WHERE_OPTIONS | {"warehouse"}
+    return {name: value for name, value in options.items() if name not in place}
 
 
 def sqlite_uri(database: Path, options: str) -> str:

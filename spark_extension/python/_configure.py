@@ -33,7 +33,6 @@ ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExte
 EXTENSION = "io.txns.spark.TxnSparkExtensions"
 ICEBERG_PACKAGE = f"org.apache.iceberg:{_versions.ICEBERG_RUNTIME}:{_versions.ICEBERG}"
 _OUR_JAR_PREFIX = "txns-spark-"
-_WHERE_OPTIONS = frozenset({"type", "catalog-impl", "uri"})
 
 
 def configure(
@@ -145,10 +144,15 @@ def _launched_settings(builder: SparkSession.Builder) -> Settings | None:
     """
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # noqa: SLF001
         return None
+    conf = _launched_conf()
+    return Settings(builder=_options_of(builder), submit=dict(conf.getAll()), defaults={})
+
+
+def _launched_conf() -> SparkConf:
+    """Return what the JVM of this process was launched with, and its Spark started; see above."""
     context = SparkContext._active_spark_context  # noqa: SLF001
     SparkContext._ensure_initialized()  # noqa: SLF001
     conf = context.getConf() if context is not None else SparkConf()
-    settings = Settings(builder=_options_of(builder), submit=dict(conf.getAll()), defaults={})
     running = conf.get(EXTENSIONS, "") or ""
     if context is not None and EXTENSION not in running:
         raise SessionAlreadyRunning(
@@ -164,7 +168,7 @@ def _launched_settings(builder: SparkSession.Builder) -> Settings | None:
             f"give spark-submit --packages {ICEBERG_PACKAGE} --jars {jar_path()} (and the package "
             "of the catalog's JDBC driver, if it needs one)"
         )
-    return settings
+    return conf
 
 
 def _is_loadable(class_name: str) -> bool:
@@ -180,17 +184,10 @@ def _choose_catalog(
     options: dict[str, str],
 ) -> _catalog.Catalog:
     """Return the options to set for the catalog; what is configured already stays."""
-    key = f"spark.sql.catalog.{name}"
-    present_class = settings.value(key)
-    if present_class not in {"", CATALOG_CLASS, ICEBERG_CATALOG_CLASS}:
-        raise ConfigurationError(
-            f"the catalog {name} is configured already, as another kind; choose another name: "
-            f"configure(builder, catalog=...), {key}={present_class}"
-        )
-    present = settings.below(f"{key}.")
+    present = _kept_options(settings, name, uri, warehouse)
     if uri is not None:
         chosen = _catalog.from_uri(uri, warehouse or present.get("warehouse"))
-    elif _WHERE_OPTIONS & {*present, *options}:
+    elif _catalog.says_where(present) or _catalog.says_where(options):
         driver = _catalog.driver_of(options.get("uri") or present.get("uri", ""))
         chosen = _catalog.Catalog({} if warehouse is None else {"warehouse": warehouse}, driver)
     else:
@@ -200,6 +197,85 @@ def _choose_catalog(
             options={key: chosen.options[key] for key in chosen.options if key not in kept}
         )
     return chosen._replace(options=chosen.options | options)
+
+
+def _kept_options(
+    settings: Settings, name: str, uri: str | None, warehouse: str | None
+) -> dict[str, str]:
+    """
+    Return the catalog's options that are configured already, but for those of another lake.
+
+    The warehouse of one lake in the catalog of another would mix their files, and the secrets of
+    one server are not for another.
+    """
+    key = f"spark.sql.catalog.{name}"
+    present_class = settings.value(key)
+    if present_class not in {"", CATALOG_CLASS, ICEBERG_CATALOG_CLASS}:
+        raise ConfigurationError(
+            f"the catalog {name} is configured already, as another kind; choose another name: "
+            f"configure(builder, catalog=...), {key}={present_class}"
+        )
+    own = settings.only_builder().below(f"{key}.")
+    outer = settings.without_builder().below(f"{key}.")
+    where = uri or own.get("uri"), warehouse or own.get("warehouse")
+    present = own if _catalog.is_another(outer, *where) else settings.below(f"{key}.")
+    if _catalog.is_another(present, uri, warehouse):
+        return _catalog.without_place(present)
+    return present
+
+
+def settings_outside() -> Settings:
+    """Return what is configured for a session that has no options of its own."""
+    launched = None
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
+        launched = dict(_launched_conf().getAll())
+    found = settings_of({}, _spark_home())
+    return found if launched is None else Settings(builder={}, submit=launched, defaults={})
+
+
+def settings_beside(
+    settings: Settings, catalog: str, uri: str | None, warehouse: str | None
+) -> dict[str, str]:
+    """
+    Return all settings of a catalog for one more session of a Spark that runs.
+
+    Spark makes catalogs per session, when they are first needed: a session that gets these before
+    it has a catalog of its own, whatever Spark was started with.
+
+    Args:
+        settings: What is configured: the session's own options as the builder's.
+        catalog: The catalog's name in SQL.
+        uri: As in `configure`.
+        warehouse: As in `configure`.
+
+    Raises:
+        ConfigurationError: As `configure`; or the catalog is configured elsewhere, and only its
+            warehouse is given; or the JVM that runs lacks the catalog's driver.
+    """
+    _check_names(catalog, {})
+    _launched_conf()
+    kept = _kept_options(settings, catalog, uri, warehouse)
+    if uri is None and _catalog.says_where(kept) and warehouse not in {None, kept.get("warehouse")}:
+        raise ConfigurationError(
+            "the catalog is configured with another warehouse; give its uri as well, or choose "
+            f"another name: catalog={catalog}, configured={kept.get('warehouse')}, "
+            f"warehouse={warehouse}, uri={kept.get('uri')}"
+        )
+    chosen = _choose_catalog(settings, catalog, uri, warehouse, {})
+    _check_driver(chosen.driver)
+    key = f"spark.sql.catalog.{catalog}"
+    options = kept | chosen.options
+    return {key: CATALOG_CLASS} | {f"{key}.{name}": value for name, value in options.items()}
+
+
+def _check_driver(driver: str | None) -> None:
+    """Refuse a driver that the JVM was launched without: packages are read only then."""
+    if driver is not None and not _is_loadable(_catalog.DRIVER_CLASSES[driver]):
+        raise SessionAlreadyRunning(
+            "this process has a JVM already, without the driver of the catalog; packages are read "
+            "only when a JVM is launched: give it to the first connection, or session, of the "
+            f"process: config={{'{PACKAGES}': '{driver}'}}"
+        )
 
 
 def _append(

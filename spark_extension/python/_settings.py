@@ -56,6 +56,14 @@ class Settings:
         """Return a list-valued setting, in its order."""
         return [item for item in re.split(r"\s*,\s*", self.value(key).strip()) if item]
 
+    def only_builder(self) -> Settings:
+        """Return the builder's options alone."""
+        return Settings(builder=self.builder, submit={}, defaults={})
+
+    def without_builder(self) -> Settings:
+        """Return what is configured outside of the builder."""
+        return Settings(builder={}, submit=self.submit, defaults=self.defaults)
+
     def below(self, prefix: str) -> dict[str, str]:
         """Return every setting whose key starts with the prefix, without the prefix."""
         keys = {*self.builder, *self.submit, *self.defaults}

@@ -48,6 +48,22 @@ def defaults(text: str) -> None:
     Path("conf/spark-defaults.conf").write_text(text)
 
 
+def test_another_warehouse_is_another_embedded_lake(tmp_path: Path) -> None:
+    """Not the catalog of one lake over the files of another."""
+    made = builder()
+    txns_spark.configure(made, warehouse="a")
+    options = configured(made, warehouse="b")
+    assert str(tmp_path / "b") == options["spark.sql.catalog.lake.warehouse"]
+    assert f"file:{tmp_path}/b/catalog.db" in options["spark.sql.catalog.lake.uri"]
+
+
+def test_another_uri_takes_no_warehouse_of_the_one_before() -> None:
+    made = builder()
+    txns_spark.configure(made, uri="jdbc:sqlite:a.db", warehouse="a")
+    with pytest.raises(errors.ConfigurationError, match="needs a warehouse"):
+        txns_spark.configure(made, uri="jdbc:sqlite:b.db")
+
+
 def test_the_session_catalog_has_a_class_of_its_own() -> None:
     with pytest.raises(errors.ConfigurationError, match="TxnSparkSessionCatalog"):
         txns_spark.configure(builder(), catalog="spark_catalog")

@@ -38,6 +38,7 @@ def connect(
         spark: A session that runs, and whose catalogs are used. Without it, the session that
             runs in this process, or one that `txns_spark.configure(builder, catalog, uri,
             warehouse)` makes: without arguments SQLite and files below ./txns-warehouse.
+            It is left as it is: a catalog with a place of its own is this connection's alone.
         catalog: The current catalog; a name without one is looked up there.
         schema: The current schema; "default", if the catalog has it, if not told.
         uri: Where the catalog is, see `txns_spark.configure`.
@@ -54,10 +55,8 @@ def connect(
     def start() -> Session:
         from txns_spark.dbapi import _embedded  # noqa: PLC0415  (needs a JVM)
 
-        if spark is not None:
-            return ClassicSession(spark.newSession())
-        root = _embedded.root_session(catalog, uri, warehouse, config or {})
-        return ClassicSession(_embedded.new_session(root, config or {}))
+        lake = _embedded.Lake(catalog, uri, warehouse, config or {})
+        return ClassicSession(_embedded.session_of(lake, spark))
 
     # Options of another's Spark are set by statements, so that one that cannot be set is an error.
     settings = config if spark is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,32 @@ class ClassicSession(_DataFrameSession):
         # By the tag that all jobs of a session carry: tags of one's own belong to a thread here,
         # and another one could not name them.
         self._spark.interruptAll()
+
+    def has_table(self, name: str) -> bool:
+        with self._active():
+            return super().has_table(name)
+
+    def use(self, catalog: str, schema: str) -> bool:
+        with self._active():
+            return super().use(catalog, schema)
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        """
+        Make it the thread's session, as statements do by themselves.
+
+        Spark makes a catalog, when it is first named, by the options of the thread's session.
+        """
+        sessions = self._spark._get_j_spark_session_class(self._spark._jvm)  # noqa: SLF001
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(self._spark._jsparkSession)  # noqa: SLF001
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
 
     def close(self) -> None:
         # A session of the JVM has no end of its own; what it holds is dropped with it.

@@ -163,7 +163,7 @@ def _of_status(text: str, sqlstate: str | None) -> errors.Error:
     found = re.match(r"\[([A-Z_0-9.]+)\]\s+\S+:\s*", message)
     condition = found[1] if found else None
     message = message[found.end() :] if found else message
-    if "SessionHandle" in message:
+    if condition is None and errors.is_lost_text(message):
         return errors.ConnectionLost(message)
     return errors.of_named(message, sqlstate, condition)
 

@@ -22,6 +22,7 @@ An error of a transaction is a class of `txns_spark.errors` as well: whoever cat
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from txns_spark import errors as txns
@@ -67,12 +68,13 @@ _LOST_CLASSES = frozenset(
         "TTransportException",
     }
 )
-_LOST_WORDS = (
-    "Invalid SessionHandle",
-    "StatusCode.UNAVAILABLE",
-    "SparkContext was shut down",
-    "stopped SparkContext",
-    "UNAVAILABLE: ",
+_LOST_GRPC_STATUS = "UNAVAILABLE"
+# How the text of an error begins that has no more than a text. What stands behind may be a user's.
+_LOST_TEXT = re.compile(
+    r"(?:An error occurred while calling \S+\n: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )*"
+    r"(?:Invalid SessionHandle|Job \d+ cancelled because SparkContext was shut down"
+    r"|Cannot call methods on a stopped SparkContext"
+    r"|<\w+ of RPC that terminated with:\s+status = StatusCode\.UNAVAILABLE\b)"
 )
 _MISSING = frozenset({"42P01", "42704"})
 _MISSING_WORDS = "not found"
@@ -223,13 +225,15 @@ def of_spark(error: BaseException) -> Error:
     if ours is not None:
         return of_transaction(ours)
     for cause in _causes(error):
-        if _is_lost(cause):
+        if _has_lost_type(cause):
             return ConnectionLost(_first_lines(cause))
         # Who names a condition has answered: the causes behind it are not looked at, because the
         # text of a Java exception is its whole stack, which takes py4j longer than most statements.
         condition, sqlstate = _condition(cause), _sqlstate(cause)
         if condition is not None or sqlstate is not None:
             return of_sqlstate(_first_lines(error), sqlstate, condition)
+        if is_lost_text(str(cause)):
+            return ConnectionLost(_first_lines(cause))
     return _by_text(_first_lines(error))
 
 
@@ -275,11 +279,18 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _is_lost(error: BaseException) -> bool:
-    if {kind.__name__ for kind in type(error).__mro__} & _LOST_CLASSES:
+def _has_lost_type(error: BaseException) -> bool:
+    """Tell by its classes, and by gRPC's status, whether the other side has not answered."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & _LOST_CLASSES:
         return True
-    text = str(error)
-    return any(words in text for words in _LOST_WORDS)
+    ask = getattr(error, "code" if "RpcError" in kinds else "getGrpcStatusCode", lambda: None)
+    return getattr(ask(), "name", None) == _LOST_GRPC_STATUS
+
+
+def is_lost_text(text: str) -> bool:
+    """Tell whether an error's text, which is all that there is, says that the session is gone."""
+    return _LOST_TEXT.match(text) is not None
 
 
 def _condition(error: BaseException) -> str | None:
