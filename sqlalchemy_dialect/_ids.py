@@ -69,7 +69,7 @@ class Ids:
         if connection.schema_for_object(table) != table.schema:
             return
         with self._lock:
-            token = self._tokens.pop(key, None)
+            token = self._tokens.get(key)
         if token is None or self._process != os.getpid():
             return
         preparer = connection.dialect.identifier_preparer
@@ -77,7 +77,9 @@ class Ids:
         found = connection.exec_driver_sql(f"SHOW TBLPROPERTIES {name} ('{TOKEN}')").fetchone()
         if found is None or found[-1] != token:
             with self._lock:
-                self._counts.pop(key, None)
+                if self._tokens.get(key) == token:
+                    del self._tokens[key]
+                    self._counts.pop(key, None)
             return
         # The caller may have given ids of its own before. Those of other processes are not to be
         # counted on from: the next ones are theirs.
@@ -86,6 +88,9 @@ class Ids:
             f"SELECT max({key_name}) FROM {name} WHERE {key_name} < {2**_SMALL_BITS}"
         ).scalar()
         with self._lock:
+            if self._tokens.get(key, token) != token:  # it has been created again meanwhile
+                return
+            self._tokens.pop(key, None)
             self._counts[key] = max(self._counts.get(key, 1), (last or 0) + 1)
             holder = id(connection.connection.dbapi_connection)
             self._found.setdefault(holder, {})[key] = token
@@ -94,13 +99,15 @@ class Ids:
         """Return the next id of a table."""
         with self._lock:
             count = self._counts.get((schema, name))
-            if count is not None and self._process == os.getpid():
+            # While it is being asked whose the table is, nobody counts: it may be another's.
+            is_asked = (schema, name) in self._tokens
+            if count is not None and not is_asked and self._process == os.getpid():
                 self._counts[schema, name] = count + 1
                 return count
         return new_id()
 
     def committed(self, dbapi_connection: Any) -> None:
-        """Keep what a transaction has found out."""
+        """Keep what a transaction of a driver's connection, not of the pool's, has found out."""
         with self._lock:
             self._found.pop(id(dbapi_connection), None)
 

@@ -152,16 +152,22 @@ class TxnsDialect(TxnsReflection):
         return bool(dbapi_conn.autocommit)
 
     def do_commit(self, dbapi_connection: Any) -> None:
+        used = _of_driver(dbapi_connection)
         try:
             dbapi_connection.commit()
         except dbapi.Error:
-            self.ids.rolled_back(dbapi_connection)
+            self.ids.rolled_back(used)
             raise
-        self.ids.committed(dbapi_connection)
+        self.ids.committed(used)
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        self.ids.rolled_back(dbapi_connection)
+        self.ids.rolled_back(_of_driver(dbapi_connection))
         super().do_rollback(dbapi_connection)
+
+    def do_close(self, dbapi_connection: Any) -> None:
+        # One that was lost, or invalidated, ends without a rollback.
+        self.ids.rolled_back(_of_driver(dbapi_connection))
+        super().do_close(dbapi_connection)
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         with dbapi_connection.cursor() as cursor:
@@ -205,6 +211,11 @@ class TxnsDialect(TxnsReflection):
         self, cursor: Any, statement: str, parameters: Sequence[Any], context: Any = None
     ) -> None:
         run_many(cursor, statement, parameters, context)
+
+
+def _of_driver(connection: Any) -> Any:
+    """Return the driver's connection of one that SQLAlchemy's pool has wrapped, or that is one."""
+    return getattr(connection, "dbapi_connection", connection)
 
 
 def split_query(url: URL) -> tuple[dict[str, str], dict[str, str]]:

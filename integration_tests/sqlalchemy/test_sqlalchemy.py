@@ -435,6 +435,41 @@ def test_nobody_counts_on_from_the_ids_of_another(engines: Engines) -> None:
 
 @only_session
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_who_has_lost_the_race_to_create_counts_no_more(engines: Engines) -> None:
+    """
+    The count belongs to the table that has come to stay.
+
+    1. Two engines create one table, each in a transaction, and insert: both count from 1.
+    2. The second one's COMMIT loses. It runs again, finds the table, and inserts.
+    """
+    first, second = engines(), engines()
+    accounts: sa.Table = Account.__table__  # type: ignore[assignment]
+    made = []
+
+    def create_and_insert(connection: sa.Connection) -> None:
+        accounts.create(connection, checkfirst=True)
+        result = connection.execute(sa.insert(accounts), {"owner": "x", "balance": 0})
+        made.append(result.inserted_primary_key[0])  # type: ignore[index]
+
+    with second.connect() as loser:
+        create_and_insert(loser)
+        with first.begin() as winner:
+            create_and_insert(winner)
+        with pytest.raises(exc.OperationalError) as lost:
+            loser.commit()
+        assert isinstance(lost.value.orig, dbapi.TransactionConflict)
+        loser.rollback()
+        create_and_insert(loser)
+        loser.commit()
+    with first.begin() as winner:
+        create_and_insert(winner)
+    assert [1, 1] == made[:2]
+    assert made[2] >= 2**32
+    assert 2 == made[3]
+
+
+@only_session
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
 def test_a_map_chooses_the_schema_of_each_tenant(engines: Engines) -> None:
     """As `schema_translate_map` does elsewhere: DDL, the ORM's flushes, and ids for both."""
     engine = engines()

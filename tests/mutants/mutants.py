@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "dbapi-lost-in-commit",
         Part.ADAPTERS,
-        "if _may_commit(sql):",
+        "elif self._may_have_ended:",
         "if not sql:",
         "a session that is lost in a statement that may commit leaves the outcome unknown",
         "tests/**/test_dbapi_connection.py::test_a_session_that_was_lost_in_a_commit",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 
 from txns_spark import dbapi
-from txns_spark.dbapi import _connection
+from txns_spark.dbapi import _connection, _statements
 from txns_spark.dbapi._connection import Status
 from txns_spark.dbapi._session import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_a_statement_that_begins_no_transaction_before_it_is_known(
     sql: str, *, is_own: bool
 ) -> None:
     """A script is none, and SAVEPOINT needs a transaction."""
-    assert is_own == _connection._is_own(sql)
+    assert is_own == _statements.is_own(sql)
 
 
 class Dying:
@@ -85,8 +90,10 @@ def test_a_session_that_was_lost_in_a_commit(sql: str) -> None:
     """Whether that has committed nobody knows, who asks twice neither."""
     connection = _connection.Connection(Dying(2))
     connection.cursor().execute("INSERT INTO t VALUES (1)")
-    with pytest.raises(dbapi.ConnectionLost):
+    with pytest.raises(dbapi.CommitStateUnknown) as raised:
         connection.cursor().execute(sql)
+    assert isinstance(raised.value.__cause__, dbapi.ConnectionLost)
+    assert raised.value is connection.unknown
     for _ in range(2):
         with pytest.raises(dbapi.CommitStateUnknown) as caught:
             connection.commit()
@@ -103,12 +110,143 @@ def test_a_session_that_is_lost_in_the_commit_of_a_connection() -> None:
         assert ("08007", "t") == (caught.value.sqlstate, caught.value.txn_id)
 
 
-def test_a_session_that_is_lost_between_transactions() -> None:
-    """With autocommit every statement has told its own outcome."""
+@pytest.mark.parametrize(
+    ("sql", "may_write"),
+    [
+        ("INSERT INTO t VALUES (1)", True),
+        ("/* x */ CREATE TABLE t AS SELECT 1", True),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", True),
+        ("CALL lake.system.register('t')", True),
+        ("BEGIN ATOMIC INSERT INTO t VALUES (1); END", True),
+        ("EXECUTE IMMEDIATE x", True),
+        ("SELECT 1", False),
+        ("(SELECT 1) UNION (SELECT 2)", False),
+        ("-- x\nSHOW TABLES", False),
+        ("SET x = 1", False),
+        ("BEGIN", False),
+        ("ROLLBACK", False),
+    ],
+)
+def test_a_session_that_is_lost_between_transactions(sql: str, *, may_write: bool) -> None:
+    """With autocommit each statement tells its own outcome, of a write that nobody knows it."""
     connection = _connection.Connection(Dying(0), autocommit=True)
-    with pytest.raises(dbapi.ConnectionLost):
+    with pytest.raises(dbapi.CommitStateUnknown if may_write else dbapi.ConnectionLost) as raised:
+        connection.cursor().execute(sql)
+    if may_write:
+        assert isinstance(raised.value, dbapi.CommitStateUnknown)
+        assert ("08007", None) == (raised.value.sqlstate, raised.value.txn_id)
+    connection = _connection.Connection(Dying(0), autocommit=True)
+    with pytest.raises(dbapi.Error):
         connection.cursor().execute("INSERT INTO t VALUES (1)")
     connection.commit()
+
+
+def test_a_write_in_a_transaction_that_was_begun_by_itself() -> None:
+    """Its session is lost, and it with it, also where statements commit by themselves otherwise."""
+    connection = _connection.Connection(Dying(1), autocommit=True)
+    connection.begin()
+    with pytest.raises(dbapi.ConnectionLost):
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
+        connection.commit()
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.parametrize("then", ["commit", "write", "read", "rollback"])
+def test_a_session_that_is_lost_after_a_hidden_commit(then: str, *, autocommit: bool) -> None:
+    """
+    What became of the transaction only the server knew.
+
+    1. A statement commits where nobody sees it. 2. The session is lost before that is asked for.
+    """
+    connection = _connection.Connection(Dying(2), autocommit=autocommit)
+    connection.begin()
+    connection.cursor().execute("EXECUTE IMMEDIATE x")
+    with pytest.raises(dbapi.CommitStateUnknown) as raised:
+        if then in {"commit", "rollback"}:
+            getattr(connection, then)()
+        else:
+            connection.cursor().execute("DELETE FROM t" if then == "write" else "SELECT 1")
+    # With autocommit the write may be what has committed, of which the id says nothing.
+    assert raised.value.txn_id == (None if autocommit and then == "write" else "t")
+    assert isinstance(raised.value.__cause__, dbapi.ConnectionLost)
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.commit()
+
+
+class Cut:
+    """A server that does not answer for a while, and keeps its session, with what is open in it."""
+
+    driver = "connect"
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.is_cut = False
+        self.is_open = False
+        self.is_closed = False
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        if self.is_cut:
+            raise dbapi.ConnectionLost("no answer")
+        self.sent.append(sql)
+        if sql.startswith("BEGIN"):
+            self.is_open = True
+        if sql == "ROLLBACK":
+            self.is_open = False
+        row = dict.fromkeys(Status._fields) | {"txn_id": "t", "in_transaction": self.is_open}
+        ours = sql.split(maxsplit=1)[0] in {"BEGIN", "ROLLBACK", "SHOW"}
+        return Answer(pa.Table.from_pylist([row]) if ours else pa.table({}), is_command=True)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_stream_whose_session_is_lost_after_its_transaction() -> None:
+    """That has committed, and COMMIT says nothing else."""
+
+    class Streaming(Cut):
+        def stream(self, _sql: str, _parameters: object, _rows: int) -> Answer:
+            def rest() -> Iterator[pa.Table]:
+                yield pa.table({"id": [1]})
+                raise dbapi.ConnectionLost("no answer")
+
+            return Answer(pa.table({"id": pa.array([], pa.int64())}), is_command=False, rest=rest())
+
+    server = Streaming()
+    connection = _connection.Connection(server, autocommit=True)
+    connection.begin()
+    cursor = connection.cursor(streaming=True).execute("SELECT id FROM t")
+    assert (1,) == cursor.fetchone()
+    connection.rollback()
+    with pytest.raises(dbapi.ConnectionLost):
+        cursor.fetchone()
+    connection.commit()
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_a_session_that_comes_back_with_its_transaction(*, autocommit: bool) -> None:
+    """
+    What was open when it was lost is not gone on with.
+
+    1. A transaction writes; its session does not answer the next statement, and comes back.
+    2. Whatever asks, COMMIT refuses. 3. After a rollback the next statement undoes it first.
+    """
+    server = Cut()
+    connection = _connection.Connection(server, autocommit=autocommit)
+    connection.begin()
+    server.is_cut = True
+    with pytest.raises(dbapi.ConnectionLost):
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+    server.is_cut = False
+    assert connection.in_transaction
+    with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
+        connection.commit()
+    connection.rollback()
+    connection.commit()
+    del server.sent[:]
+    connection.cursor().execute("INSERT INTO t VALUES (2)")
+    begun = [] if autocommit else ["BEGIN "]
+    assert ["ROLLBACK", *begun, "INSERT INTO t VALUES (2)"] == server.sent
 
 
 class Refusing:
@@ -139,6 +277,9 @@ class Refusing:
         row["in_transaction"] = self._open
         ours = sql.split(maxsplit=1)[0] in {"BEGIN", "ROLLBACK", "SHOW"}
         return Answer(pa.Table.from_pylist([row]) if ours else pa.table({}), is_command=True)
+
+    def close(self) -> None:
+        self.sent.append("the end of the session")
 
 
 def landed() -> dbapi.Error:
@@ -176,6 +317,44 @@ def test_a_refused_commit_that_may_have_landed_is_unknown(at_rollback: dbapi.Err
     with pytest.raises(dbapi.CommitStateUnknown) as caught:
         connection.commit()
     assert "t" == caught.value.txn_id
+
+
+@pytest.mark.parametrize(
+    "at_rollback",
+    [
+        dbapi.CommitStateUnknown("it may have committed", sqlstate="08007", txn_id="t"),
+        dbapi.ConnectionLost("the session is gone"),
+        landed(),
+        None,
+    ],
+)
+def test_closing_gives_the_session_back_whatever_rollback_says(
+    at_rollback: dbapi.Error | None,
+) -> None:
+    """Its server would keep it, and what it holds."""
+    server = Refusing(at_rollback)
+    connection = after_an_insert(server)
+    if at_rollback is None or isinstance(at_rollback, dbapi.ConnectionLost):
+        connection.close()
+    else:
+        with pytest.raises(type(at_rollback)):
+            connection.close()
+    assert ["ROLLBACK", "the end of the session"] == server.sent[-2:]
+    connection.close()
+    assert 1 == server.sent.count("the end of the session")
+
+
+def test_closing_after_an_unknown_outcome() -> None:
+    """The session ends, and what nobody knows is told once more."""
+    unknown = dbapi.CommitStateUnknown("it may have committed", sqlstate="08007", txn_id="t")
+    server = Refusing(unknown)
+    connection = after_an_insert(server)
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.commit()
+    server._at_rollback = unknown
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.close()
+    assert "the end of the session" == server.sent[-1]
 
 
 def test_a_refused_commit_is_rolled_back() -> None:
@@ -218,6 +397,36 @@ def test_what_has_committed_is_counted() -> None:
     assert 2 == connection.commits
     assert connection.outcome("t") is not None
     assert 2 == connection.commits
+
+
+def test_what_has_committed_where_nobody_saw_it_is_counted() -> None:
+    """The next answer is about another transaction, or about none."""
+    connection = _connection.Connection(Hiding(), autocommit=True)
+    connection.begin()
+    connection.cursor().execute("EXECUTE IMMEDIATE x")
+    assert connection.in_transaction
+    assert 0 == connection.commits
+    connection.cursor().execute("EXECUTE IMMEDIATE 'COMMIT'")
+    assert not connection.in_transaction
+    assert 1 == connection.commits
+
+
+class Hiding:
+    """A server to which one of two scripts is a COMMIT."""
+
+    driver = "connect"
+
+    def __init__(self) -> None:
+        self._open = False
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        if sql.startswith("EXECUTE"):
+            self._open = "COMMIT" not in sql
+            return Answer(pa.table({}), is_command=True)
+        self._open |= sql.startswith("BEGIN")
+        row = dict.fromkeys(Status._fields) | {"state": "active" if self._open else "none"}
+        row |= {"txn_id": "t" if self._open else None, "in_transaction": self._open}
+        return Answer(pa.Table.from_pylist([row]), is_command=True)
 
 
 def test_what_nobody_knows_is_kept_until_the_next_transaction() -> None:

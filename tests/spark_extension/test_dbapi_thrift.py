@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txns_spark.dbapi import _thrift
+from txns_spark.dbapi import _statements
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from txns_spark.dbapi import _thrift
 )
 def test_a_change_is_told_from_a_query(sql: str, *, is_query: bool) -> None:
     """By what follows the last of its WITH: the row of a change is its row count."""
-    assert is_query == _thrift._is_query(sql)
+    assert is_query == _statements.is_query(sql)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._cursor import Cursor
 from txns_spark.dbapi._literals import identifier, inlined, literal
-from txns_spark.dbapi._markers import code_of
+from txns_spark.dbapi._lost import uncommitted, unknown, unknown_statement
+from txns_spark.dbapi._statements import ends, is_own, may_end, may_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,18 +26,6 @@ LEVELS = (
     "READ COMMITTED",
     "READ UNCOMMITTED",
 )
-# Statements that begin no transaction before them: they begin, end or look at one themselves.
-_OWN = re.compile(
-    r"\s*(?:(?:COMMIT|END|ROLLBACK|ABORT|RELEASE|(?:START|SHOW|SET)\s+TRANSACTION"
-    r"|SET\s+SESSION\s+CHARACTERISTICS)\b"
-    r"|BEGIN\s*(?:;|\Z|(?:TRANSACTION|WORK|ATOMIC|READ|ISOLATION|ID|AS|BASIS|COMMENT(?!\s+ON))\b))",
-    re.IGNORECASE,
-)
-# Those of them that commit.
-_ENDS = re.compile(r"\A\s*(?:COMMIT|END|BEGIN\s+ATOMIC)\b", re.IGNORECASE)
-_HEAD_CHARS = 1000
-# Scripts hold statements whose answers nobody sees, and what a variable stands for, Spark knows.
-_MAY_HIDE_STATEMENTS = re.compile(r"\b(?:BEGIN|EXECUTE)\b|\$\{", re.IGNORECASE)
 
 
 class Status(NamedTuple):
@@ -68,9 +56,9 @@ class Connection:
     Attributes:
         driver: "session", "connect" or "thrift".
         last_status: The row of the last BEGIN, COMMIT, ROLLBACK or savepoint; None before.
-        commits: How many transactions have committed on it.
-        unknown: What a COMMIT has raised of whose outcome nobody knows; None if there is none, or
-            after the next `begin`, which `outcome` does.
+        commits: How many transactions have committed on it, or may have, in a script.
+        unknown: What was raised of a COMMIT of which nobody knows whether it has; None if there is
+            none, or after the next `begin`, which `outcome` does.
     """
 
     DataError = errors.DataError
@@ -94,8 +82,12 @@ class Connection:
         self._session: Session | None = session
         # What the server has said last; None when only it knows.
         self._is_open: bool | None = False
+        # Whether a statement may have committed what was open, of which the server was not asked.
+        self._may_have_ended = False
         # What `commit` says of a transaction whose session was lost, until it is rolled back.
         self._lost: errors.Error | None = None
+        # Whether what a lost session may have open is to be undone before the next statement.
+        self._owes_rollback = False
         self._autocommit = autocommit
         self._isolation_level: str | None = None
         self._default_level: str | None = None
@@ -186,7 +178,7 @@ class Connection:
             modes += [f"AS OF {as_of if isinstance(as_of, int) else literal(as_of)}"]
         modes += [f"COMMENT {literal(comment)}"] if comment is not None else []
         self._run("BEGIN " + ", ".join(modes))
-        self.unknown = None
+        self.unknown = self._lost = None
         assert self.last_status is not None
         return self.last_status
 
@@ -203,25 +195,23 @@ class Connection:
         """
         try:
             self._commit()
-        except errors.CommitStateUnknown as unknown:
-            self.unknown = unknown
+        except errors.CommitStateUnknown as error:
+            self.unknown = error
             raise
 
     def _commit(self) -> None:
+        self._opened()
+        self._refuse_lost()
         if not self.in_transaction:
-            self._opened()
-            self._refuse_lost()
             return
         txn_id = self.transaction_id
         try:
             self._run("COMMIT")
-        except errors.ConnectionLost as lost:
-            raise _unknown(txn_id, lost) from lost
         except errors.Error as error:
             if error.sqlstate == "25P01":
                 # The session has been replaced behind our back, perhaps after a COMMIT.
                 what = "the session no longer has the transaction that it was to commit"
-                raise _unknown(txn_id, error, what) from error
+                raise unknown(txn_id, error, what) from error
             told = isinstance(error, (errors.CommitStateUnknown, errors.TransactionConflict))
             if told or not self._has_landed(error):
                 raise
@@ -236,7 +226,7 @@ class Connection:
         Raises:
             CommitStateUnknown: The rollback does not know, or was not answered.
         """
-        txn_id = self.transaction_id
+        txn_id, commits = self.transaction_id, self.commits
         try:
             self.rollback()
         except errors.CommitStateUnknown:
@@ -245,18 +235,21 @@ class Connection:
             with suppress(errors.Error):
                 if txn_id is not None and (found := self.outcome(txn_id)) is not None:
                     self.last_status = found
-                    self.commits += 1
+                    self.commits = commits + 1
                     return True
             what = f"it was refused ({refusal}), and its rollback does not say that it is undone"
-            raise _unknown(txn_id, error, what) from error
+            raise unknown(txn_id, error, what) from error
         refusal.add_note("the connection has rolled it back: run the transaction again")
         return False
 
     def rollback(self) -> None:
-        """Undo what is open; harmless if nothing is."""
+        """Undo what is open; harmless if nothing is, or if its session was lost."""
         self._opened()
-        self._lost = None
-        if self._is_open is not False:
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            # It has been told; a session that does not answer is not waited for once more.
+            self._is_open, self._may_have_ended, self._owes_rollback = False, False, True
+        elif self._is_open is not False:
             self._run("ROLLBACK")
 
     def outcome(self, txn_id: str) -> Status | None:
@@ -307,34 +300,32 @@ class Connection:
 
     def cancel(self) -> None:
         """Stop the statement that runs; called by another thread."""
-        try:
+        with _translated():
             self._opened().cancel()
-        except Exception as error:
-            raise _error_of(error) from error
 
     def close(self) -> None:
         """Roll back, and give the session back; again: nothing."""
         session, self._session = self._session, None
         if session is None:
             return
+        asks = self._is_open is not False and self._lost is None
+        self._is_open = False
+        # A session that is gone has rolled back.
         try:
-            if self._is_open is not False:
-                session.run("ROLLBACK", ())
+            with suppress(errors.ConnectionLost), _translated():
+                if asks:
+                    session.run("ROLLBACK", ())
+        except BaseException:
+            with suppress(Exception):
+                session.close()
+            raise
+        with suppress(errors.ConnectionLost), _translated():
             session.close()
-        except Exception as error:
-            found = _error_of(error)
-            # A session that is gone has rolled back.
-            if not isinstance(found, errors.ConnectionLost):
-                raise found from error
-        finally:
-            self._is_open = False
 
     def upload(self, name: str, rows: pa.Table) -> bool:
         """Make Arrow rows a temporary view; False on Thrift, which cannot."""
-        try:
+        with self._noting(was_open=self._is_open):
             return self._opened().upload(name, rows)
-        except Exception as error:
-            raise self._noted(error, was_open=self._is_open) from error
 
     def has_table(self, name: str) -> bool | None:
         """
@@ -348,10 +339,8 @@ class Connection:
         Returns:
             None on Thrift, where only a statement can tell.
         """
-        try:
+        with self._noting(was_open=self._is_open):
             return self._opened().has_table(name)
-        except Exception as error:
-            raise self._noted(error, was_open=self._is_open) from error
 
     def __enter__(self) -> Self:
         """Return the connection."""
@@ -374,21 +363,24 @@ class Connection:
         *,
         inline: bool = False,
     ) -> Answer:
-        is_own = _is_own(sql)
-        if not is_own:
+        own = is_own(sql)
+        if not own:
             self._refuse_lost()
             self._begin_if_needed()
         # Transaction statements are not Spark's, which binds nothing for them.
-        if inline or (is_own and parameters):
+        if inline or (own and parameters):
             sql, parameters = inlined(sql, parameters), ()
         return self._run(sql, parameters, batch_rows)
 
     def _translating(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield batches as they arrive; what goes wrong meanwhile, in our classes."""
-        try:
-            yield from batches
-        except Exception as error:
-            raise self._noted(error, was_open=self._is_open) from error
+        while True:
+            # A transaction may end between two batches.
+            with self._noting(was_open=self._is_open):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
     def _refuse_lost(self) -> None:
         """Refuse to go on after a lost session as if what came before it stood."""
@@ -404,48 +396,72 @@ class Connection:
         self, sql: str, parameters: Sequence[Any] = (), batch_rows: int | None = None
     ) -> Answer:
         session = self._opened()
+        if self._owes_rollback:
+            with self._noting(was_open=False):
+                session.run("ROLLBACK", ())
+            self._owes_rollback = False
         # Until it has answered, nobody knows what it has done.
         before, self._is_open = self._is_open, None
-        try:
+        may_have_ended = may_end(sql)
+        self._may_have_ended |= may_have_ended and before is not False
+        with self._noting(sql, was_open=before):
             if batch_rows is None:
                 answer = session.run(sql, parameters)
             else:
                 answer = session.stream(sql, parameters, batch_rows)
-        except errors.Error as error:
-            self._noted(error, sql, was_open=before)
-            raise
-        except Exception as error:
-            raise self._noted(error, sql, was_open=before) from error
         if answer.is_command and answer.columns.column_names == list(Status._fields):
-            status = Status(**answer.columns.to_pylist()[0])
-            self.last_status = status if status.txn_id is not None else self.last_status
-            self._is_open = status.in_transaction
-            self.commits += status.state == "committed" and _ends(sql)
-            self._lost = None if self._is_open else self._lost
-        elif not _MAY_HIDE_STATEMENTS.search(sql):
+            self._take(sql, Status(**answer.columns.to_pylist()[0]))
+        elif not may_have_ended:
             self._is_open = before
         return answer
 
-    def _of_lost(self, sql: str, lost: errors.Error) -> errors.Error:
-        """Return what `commit` is to say after a statement that has lost the session."""
-        if _may_commit(sql):
-            return _unknown(self.transaction_id, lost)
-        return errors.ConnectionLost(
-            "the session was lost, and with it the transaction that was open: nothing of it is "
-            "committed; roll back, connect again and run it from its beginning: "
-            f"txn_id={self.transaction_id}; {lost}"
-        )
+    def _take(self, sql: str, status: Status) -> None:
+        """Learn from a status what is open, and what has committed."""
+        if ends(sql):
+            self.commits += status.state == "committed"
+        elif self._may_have_ended and status.txn_id != self.transaction_id:
+            self.commits += 1  # where nobody saw it, or it was rolled back there
+        self._may_have_ended = False
+        self.last_status = status if status.txn_id is not None else self.last_status
+        self._is_open = status.in_transaction
 
-    def _noted(self, error: Exception, sql: str = "", *, was_open: bool | None) -> errors.Error:
-        """Return an error in our classes; the server knows whether it has ended the transaction."""
-        found = _error_of(error)
-        if isinstance(found, errors.CommitStateUnknown):
-            self.unknown = found
-        lost = isinstance(found, errors.ConnectionLost)
-        if lost and (was_open is not False or not self._autocommit):
-            self._lost = self._of_lost(sql, found)
-        self._is_open = False if lost else None
-        return found
+    @contextmanager
+    def _noting(self, sql: str = "", *, was_open: bool | None) -> Iterator[None]:
+        """Raise errors in our classes; the server knows whether it has ended the transaction."""
+        try:
+            with _translated():
+                yield
+        except errors.Error as error:
+            self._is_open = None
+            told: errors.Error = error
+            if isinstance(error, errors.ConnectionLost):
+                told = self._told_of(error, sql, was_open=was_open)
+            elif isinstance(error, errors.TransactionConflict) and ends(sql):
+                self._may_have_ended = False
+            if isinstance(told, errors.CommitStateUnknown):
+                self.unknown = told
+            if told is error:
+                raise
+            raise told from error
+
+    def _told_of(
+        self, lost: errors.ConnectionLost, sql: str, *, was_open: bool | None
+    ) -> errors.Error:
+        """Return what a statement says that has lost the session; `commit` is to say no less."""
+        told: errors.Error = lost
+        # Whether it may have been a transaction of its own.
+        is_alone = was_open is False or (was_open is None and self._autocommit)
+        txn_id = None if was_open is False else self.transaction_id
+        if is_alone and may_write(sql):
+            told = unknown_statement(lost)
+        elif self._may_have_ended:
+            told = unknown(txn_id, lost)
+        if was_open is False and self._autocommit:
+            # What it has begun, if it has, is nothing that the next statement may join.
+            self._is_open, self._owes_rollback = False, True
+        else:
+            self._lost = uncommitted(txn_id, lost) if told is lost else told
+        return told
 
     def _check_between_transactions(self, what: str) -> None:
         if self.in_transaction:
@@ -459,38 +475,12 @@ class Connection:
         return self._session
 
 
-def _error_of(error: Exception) -> errors.Error:
-    return error if isinstance(error, errors.Error) else errors.of_spark(error)
-
-
-def _unknown(
-    txn_id: str | None,
-    error: errors.Error,
-    what: str = "the session was lost while it committed, so nobody knows whether it has",
-) -> errors.CommitStateUnknown:
-    return errors.CommitStateUnknown(
-        f"{what}; ask outcome(txn_id), on a connection that works: txn_id={txn_id}; {error}",
-        condition="TXNS_COMMIT_STATE_UNKNOWN",
-        sqlstate="08007",
-        txn_id=txn_id,
-    )
-
-
-def _is_own(sql: str) -> bool:
-    return _OWN.match(_code(sql)) is not None
-
-
-def _ends(sql: str) -> bool:
-    """Whether a statement commits what is open, or itself."""
-    return _ENDS.match(_code(sql)) is not None
-
-
-def _may_commit(sql: str) -> bool:
-    """Whether a statement may have committed what was open before it."""
-    ends = _ENDS if _is_own(sql) else _MAY_HIDE_STATEMENTS
-    return ends.search(_code(sql)) is not None
-
-
-def _code(sql: str) -> str:
-    head = sql[:_HEAD_CHARS]
-    return code_of(sql) if "--" in head or "/*" in head else sql
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise errors in our classes."""
+    try:
+        yield
+    except errors.Error:
+        raise
+    except Exception as error:
+        raise errors.of_spark(error) from error

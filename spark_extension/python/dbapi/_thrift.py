@@ -20,15 +20,13 @@ import pyarrow as pa
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._literals import inlined
-from txns_spark.dbapi._markers import code_of
 from txns_spark.dbapi._session import Answer
+from txns_spark.dbapi._statements import is_query
 from txns_spark.dbapi._types import TypeText, arrow_type, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_QUERY_HEADS = frozenset({"SELECT", "VALUES", "TABLE", "FROM"})
-_WITH_CHANGE = re.compile(r"\)\s*(?:INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _NESTED = frozenset({"ARRAY_TYPE", "MAP_TYPE", "STRUCT_TYPE"})
 # What the protocol's names do not tell: zone or none, precision, which interval.
 _VAGUE = frozenset({"TIMESTAMP_TYPE", "DECIMAL_TYPE"})
@@ -73,7 +71,7 @@ class ThriftSession:
 
     def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
         text = inlined(sql, parameters) if parameters else sql
-        is_command = not _is_query(text)
+        is_command = not is_query(text)
         cursor = self._execute(text)
         columns = [(column[0], column[1]) for column in cursor.description or ()]
         if is_command:
@@ -166,16 +164,6 @@ def _of_status(text: str, sqlstate: str | None) -> errors.Error:
     if condition is None and errors.is_lost_text(message):
         return errors.ConnectionLost(message)
     return errors.of_named(message, sqlstate, condition)
-
-
-def _is_query(sql: str) -> bool:
-    text = code_of(sql).lstrip("( \t\r\n\f\v")
-    head = text[:8].split(None, 1)[0].upper() if text else ""
-    if head == "WITH":
-        return _WITH_CHANGE.search(text) is None
-    return head.rstrip("(") in _QUERY_HEADS and not re.match(
-        r"FROM\b.*\bINSERT\b", text, re.IGNORECASE | re.DOTALL
-    )
 
 
 def _command_type(kind: str) -> str:
