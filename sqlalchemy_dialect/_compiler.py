@@ -50,8 +50,14 @@ class TxnsCompiler(compiler.SQLCompiler):
             ) from error
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
-        # Nobody waits for a row here, so the variants that say how to wait are one. Spark has no
-        # such clause: the dialect sees to it that what is read is validated at COMMIT.
+        # Nobody waits for a row here, so `nowait` is what happens anyway. Spark has no such clause:
+        # the dialect sees to it that what is read is validated at COMMIT, `of` one table or all.
+        if select._for_update_arg.skip_locked:
+            raise exc.CompileError(
+                "with_for_update(skip_locked=True): no row is locked here, so none can be skipped,"
+                " and two who take the first rows of a queue take the same; leave it out and run"
+                " who loses (40001 at COMMIT) again, or give each its rows by a condition"
+            )
         return f" {FOR_UPDATE}"
 
     def limit_clause(self, select: Any, **kw: Any) -> str:

@@ -52,6 +52,8 @@ def test_an_insert_carries_ids_and_defaults() -> None:
         (sa.select(T.c.id).where(T.c.user.is_distinct_from("a")), "NOT (t.`user` <=> ?)"),
         (sa.select(T.c.id).where(T.c.user.regexp_match("a")), "t.`user` RLIKE ?"),
         (sa.select(T.c.id).with_for_update(), "/* FOR UPDATE */"),
+        (sa.select(T.c.id).with_for_update(nowait=True), "/* FOR UPDATE */"),
+        (sa.select(T.c.id).with_for_update(read=True, of=T), "/* FOR UPDATE */"),
         (sa.select(sa.func.now()), "current_timestamp()"),
         (sa.cast(T.c.id, STRUCT({"a b": sa.Integer})), "STRUCT<`a b`: BIGINT>"),
         (sa.cast(T.c.id, MAP(sa.String, sa.ARRAY(sa.Float))), "MAP<STRING, ARRAY<DOUBLE>>"),
@@ -59,6 +61,12 @@ def test_an_insert_carries_ids_and_defaults() -> None:
 )
 def test_a_construct_is_spelled_for_spark(statement: Any, text: str) -> None:
     assert text in sql(statement)
+
+
+def test_no_row_is_locked_and_so_none_is_skipped() -> None:
+    """Two consumers of a queue that take what the other one has not locked would take the same."""
+    with pytest.raises(exc.CompileError, match=r"skip_locked.*no row is locked.*leave it out"):
+        sql(sa.select(T.c.id).limit(1).with_for_update(skip_locked=True))
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
