@@ -65,7 +65,8 @@ def _start(
     return [stack.enter_context(writer) for writer in running]
 
 
-@pytest.mark.parametrize("apply", ["inline", pytest.param("atomic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
 def test_what_a_database_does(lake, postgres, proxy, writers, apply):
     """
     Nothing is lost or doubled, and everybody goes on by himself, a Spark driver as well.

@@ -186,6 +186,7 @@ class SparkLake(drills.Lake):
         return sorted(seen[0])
 
 
+@pytest.mark.slow
 def test_drills_of_a_lake_that_spark_writes(
     new_session: Callable[[], SparkSession], tmp_path: Path
 ) -> None:

@@ -215,6 +215,7 @@ def _check_denied(answer: tuple[str, Any], folder: Path) -> None:
         assert word not in words
 
 
+@pytest.mark.sampled
 def test_a_reader_who_may_not_look_into_one_folder(lake, people, person):
     """It reads all other tables, is told why it does not read that one, and so is `txns status`."""
     before = _files(lake)
@@ -253,6 +254,7 @@ def test_a_reader_who_may_not_look_into_the_log(lake, people, person):
     assert [] == check_all(txns.open(lake.catalog()).parts).violations
 
 
+@pytest.mark.sampled
 def test_a_writer_who_may_not_write_into_one_folder(lake, person):
     """
     It writes all other tables; what writes that one is refused before the swap.

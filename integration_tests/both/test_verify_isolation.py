@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from click.testing import Result
     from pyspark.sql import SparkSession
 
-LEAST = 12
+LEAST = 6
 """So many transactions commit at least, also where a slow machine is shared."""
 JVM_WITHIN_S = 300
 """Until a driver has begun to work, at most."""
@@ -53,7 +53,7 @@ def _row(page: str, *cells: str) -> list[int]:
 @pytest.mark.timeout(600)
 def test_both_clients_in_one_run(folder):
     """Python and Spark write the same tables at once: no anomaly, and nothing is left."""
-    done = _verify(folder, "--client", "both", "--sessions", "4", "--seconds", "30", "--seed", "1")
+    done = _verify(folder, "--client", "both", "--sessions", "4", "--seconds", "15", "--seed", "1")
     assert not done.return_value, done.output
     assert "anomalies=0" in done.output
     assert "stay" not in done.output
@@ -89,6 +89,7 @@ def test_drivers_are_killed(folder):
     assert len([*told.glob("spark-*.log")]) > 1, done.output
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_driver_whose_jvm_ends_is_told(folder):
     """As for want of memory, while Python's sessions go on: it is no run that is verified."""

@@ -134,6 +134,7 @@ def test_no_read_of_two_tables_is_torn(
     assert len(readers[0].seen | readers[1].seen) > 5
 
 
+@pytest.mark.slow
 def test_plain_iceberg_is_torn_between_the_tables(
     new_session: Callable[[], SparkSession],
     tmp_path: Path,

@@ -170,6 +170,7 @@ def _kill_rounds(lake: Lake, rounds: int, options: dict[str, str]) -> None:
         _check_after_kill(lake, acknowledged, name)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_at_random_moments(lake: Lake) -> None:
     """Every acknowledged transaction is there once, in all its tables, after each kill."""

@@ -106,6 +106,7 @@ def test_each_statement_outside_a_transaction(
     assert "1end" == _text(outsider, filled)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("filled", KINDS, ids=_name, indirect=True)
 def test_each_statement_inside_a_transaction(
     spark: SparkSession, other: SparkSession, outsider: SparkSession, filled: str

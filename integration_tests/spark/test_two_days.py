@@ -99,6 +99,7 @@ def _writers(lake: Lake, conflicts: str) -> list[_Session]:
     return [_Session(lake.spark(txns_apply="auto"), conflicts) for _ in two_days.DAYS]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rounds", [5, HUNDRED])
 @pytest.mark.parametrize("conflicts", ["file", "table"])
 def test_two_days(
@@ -111,6 +112,7 @@ def test_two_days(
     assert came.rows == two_days.rows_of(load())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rounds", [5, HUNDRED])
 def test_one_day(lake: Lake, load: Callable[[], Table], rng: random.Random, rounds: int) -> None:
     """The second one is refused where both meet in a file, so wherever they meet in a row."""
