@@ -99,7 +99,6 @@ def _writers(lake: Lake, conflicts: str) -> list[_Session]:
     return [_Session(lake.spark(txns_apply="auto"), conflicts) for _ in two_days.DAYS]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("rounds", [5, HUNDRED])
 @pytest.mark.parametrize("conflicts", ["file", "table"])
 def test_two_days(
