@@ -284,6 +284,9 @@ final class ConflictChecker {
     if (write.isAppendOnly() && !byRows) {
       return appendClash(entry, change);
     }
+    if (!byRows && write.compacts() && goesByFiles(entry, change)) {
+      return null; // its files restaging looks at
+    }
     String words = "a table that it wrote over was written";
     boolean byFile = byRows && write.changesOnlyFiles() && goesByFiles(entry, change);
     return byFile && !reads.filtersOf(change).isEmpty()
