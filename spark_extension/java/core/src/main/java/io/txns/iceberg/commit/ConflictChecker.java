@@ -284,14 +284,10 @@ final class ConflictChecker {
     if (write.isAppendOnly() && !byRows) {
       return appendClash(entry, change);
     }
-    if (!byRows && write.compacts() && goesByFiles(entry, change)) {
-      return null; // its files restaging looks at
-    }
     String words = "a table that it wrote over was written";
-    boolean byFile = byRows && write.changesOnlyFiles() && goesByFiles(entry, change);
-    return byFile && !reads.filtersOf(change).isEmpty()
-        ? rowsClash(words, entry, change) // its own files restaging looks at
-        : words;
+    boolean chosen = byRows && !reads.filtersOf(change).isEmpty() || write.compacts();
+    boolean byFile = chosen && write.changesOnlyFiles() && goesByFiles(entry, change);
+    return byFile ? rowsClash(words, entry, change) : words; // its files restaging looks at
   }
 
   private String appendClash(Entry entry, Change change) {

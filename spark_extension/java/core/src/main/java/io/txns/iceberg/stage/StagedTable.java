@@ -226,7 +226,7 @@ public final class StagedTable {
         && (base.formatVersion() < 3 || snapshots().size() == 1);
   }
 
-  /** Whether all it does is to put the same rows into other files: that reads none of them. */
+  /** Whether all it does is to put the same rows into other files: its scans say which it read. */
   public boolean compacts() {
     return changesOnlyFiles()
         && snapshots().stream().allMatch(one -> DataOperations.REPLACE.equals(one.operation()));
