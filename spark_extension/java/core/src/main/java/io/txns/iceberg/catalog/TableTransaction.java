@@ -1,5 +1,6 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.meta.Compaction;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -8,6 +9,7 @@ import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.PendingUpdate;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.Transaction;
 import org.apache.iceberg.Transactions;
@@ -54,6 +56,9 @@ final class TableTransaction implements InvocationHandler {
       begins(method.getName());
     }
     Object result = call(real, asked(method), arguments);
+    if (result instanceof RewriteFiles rewrite) {
+      return Compaction.of(rewrite, real.table());
+    }
     return result instanceof Table shown ? tableOf((Transaction) proxy, shown) : result;
   }
 

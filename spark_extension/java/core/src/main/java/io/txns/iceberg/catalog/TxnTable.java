@@ -1,6 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.Compaction;
 import io.txns.iceberg.meta.ConditionalWrite;
 import io.txns.iceberg.meta.FastForward;
 import io.txns.iceberg.stage.ReadSet;
@@ -25,6 +26,7 @@ import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PlanningMode;
 import org.apache.iceberg.ReplacePartitions;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
 import org.apache.iceberg.Snapshot;
@@ -232,6 +234,11 @@ public final class TxnTable extends BaseTable {
   @Override
   public RowDelta newRowDelta() {
     return conditional(RowDelta.class, super.newRowDelta());
+  }
+
+  @Override
+  public RewriteFiles newRewrite() {
+    return Compaction.of(super.newRewrite(), this);
   }
 
   @Override

@@ -13,7 +13,6 @@ import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.TxnMetrics.Count;
 import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.Winner;
-import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -431,7 +430,7 @@ public final class Committer {
   /** Adopt what applying has put aside just now; else the next writer does. */
   private void adoptKept(Entry entry) {
     Set<TableIdentifier> tables =
-        entry.carried().stream().map(Change::table).collect(Collectors.toSet());
+        entry.carried().stream().map(log.newest().state()::nameOf).collect(Collectors.toSet());
     for (TableIdentifier table : applier.takeKept(tables)) {
       try {
         adopt(table);

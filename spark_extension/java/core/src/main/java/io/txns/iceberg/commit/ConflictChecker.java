@@ -285,10 +285,9 @@ final class ConflictChecker {
       return appendClash(entry, change);
     }
     String words = "a table that it wrote over was written";
-    boolean byFile = byRows && write.changesOnlyFiles() && goesByFiles(entry, change);
-    return byFile && !reads.filtersOf(change).isEmpty()
-        ? rowsClash(words, entry, change) // its own files restaging looks at
-        : words;
+    boolean chosen = byRows && !reads.filtersOf(change).isEmpty() || write.compacts();
+    boolean byFile = chosen && write.changesOnlyFiles() && goesByFiles(entry, change);
+    return byFile ? rowsClash(words, entry, change) : words; // its files restaging looks at
   }
 
   private String appendClash(Entry entry, Change change) {

@@ -31,6 +31,7 @@ import org.apache.iceberg.EnvironmentContext;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
@@ -145,7 +146,10 @@ public final class Restager {
     }
     StagedTable restaged = new StagedTable(staged.identifier(), staged.real(), newer, false);
     BaseTable target = new BaseTable(restaged.operations(), staged.identifier().toString());
-    SnapshotUpdate<?> again = operation(target, own, newer);
+    SnapshotUpdate<?> again =
+        staged.compacts() && isRewrite(own)
+            ? rewrite(target, own, newer)
+            : operation(target, own, newer);
     for (Snapshot snapshot : staged.snapshots()) {
       snapshot.summary().forEach((key, value) -> setCallers(again, key, value));
     }
@@ -167,6 +171,25 @@ public final class Restager {
       return target.newFastAppend();
     }
     return own.addedDeletes().isEmpty() ? overwrite(target, own) : rowDelta(target, own, newer);
+  }
+
+  /** Whether Iceberg takes it for a compaction: files of a kind come in the place of others. */
+  private static boolean isRewrite(FileChanges own) {
+    boolean data = !own.removed().isEmpty();
+    boolean deletes = !own.removedDeletes().isEmpty();
+    return (data || deletes)
+        && (data || own.added().isEmpty())
+        && (deletes || own.addedDeletes().isEmpty());
+  }
+
+  private static RewriteFiles rewrite(BaseTable target, FileChanges own, TableMetadata newer) {
+    RewriteFiles again = target.newRewrite();
+    again.validateFromSnapshot(newer.currentSnapshot().snapshotId()); // of before it is known
+    own.added().forEach(again::addFile);
+    own.removed().values().forEach(again::deleteFile);
+    own.addedDeletes().forEach(again::addFile);
+    own.removedDeletes().forEach(again::deleteFile);
+    return again;
   }
 
   private static OverwriteFiles overwrite(BaseTable target, FileChanges own) {

@@ -226,6 +226,12 @@ public final class StagedTable {
         && (base.formatVersion() < 3 || snapshots().size() == 1);
   }
 
+  /** Whether all it does is to put the same rows into other files: its scans say which it read. */
+  public boolean compacts() {
+    return changesOnlyFiles()
+        && snapshots().stream().allMatch(one -> DataOperations.REPLACE.equals(one.operation()));
+  }
+
   /** Whether it does more to the table than to put other files on {@code main}. */
   public boolean alters() {
     return rollsBack()
