@@ -93,7 +93,7 @@ def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> 
     if compiled is not None and (compiled.isupdate or compiled.isdelete):
         by_key = _by_key(context)
     if by_key is None or _needs_order(by_key, rows):
-        if compiled is not None and compiled.isinsert and _uploaded(cursor, statement, rows):
+        if compiled is not None and compiled.isinsert and _inserted(cursor, statement, rows):
             return
         cursor.executemany(statement, rows)
         return
@@ -191,56 +191,68 @@ def _needs_order(by_key: ByKey, rows: Sequence[Any]) -> bool:
 def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
     columns = [*by_key.keys, *by_key.sets]
     names = [f"k{i}" for i in range(len(by_key.keys))] + [f"v{i}" for i in range(len(by_key.sets))]
+    places = [place for _, place in columns]
     counts = []
     size = max(1, _STATEMENT_VALUES_MAX // len(columns))
-    is_uploaded = _upload(cursor, names, [place for _, place in columns], rows)
-    for start in range(0, len(rows), len(rows) if is_uploaded else size):
-        some = rows[start : start + (len(rows) if is_uploaded else size)]
-        values = ", ".join(
-            f"({', '.join(dbapi.literal(row[place]) for _, place in columns)})" for row in some
-        )
-        # MERGE takes no names for the columns of its source, so the source brings them.
-        inline = f"(SELECT * FROM VALUES {values} AS r({', '.join(names)}))"
-        source = _VIEW if is_uploaded else inline
-        on = " AND ".join(f"t.{key} = s.k{i}" for i, (key, _) in enumerate(by_key.keys))
-        sets = [f"t.{name} = s.v{i}" for i, (name, _) in enumerate(by_key.sets)]
-        sets += [f"t.{name} = {value}" for name, value in by_key.fixed]
-        action = f"UPDATE SET {', '.join(sets)}" if sets else "DELETE"
-        if not sets and len(by_key.keys) == 1 and not is_uploaded:
-            [(key, place)] = by_key.keys
-            listed = ", ".join(dbapi.literal(row[place]) for row in some)
-            sql = f"DELETE FROM {by_key.table} WHERE {key} IN ({listed})"
-        else:
-            sql = (
-                f"MERGE INTO {by_key.table} AS t USING {source} AS s "
-                f"ON {on} WHEN MATCHED THEN {action}"
-            )
-        cursor.execute(sql)
-        counts.append(cursor.rowcount)
+    for group in dbapi.alike(rows):
+        is_uploaded = _upload(cursor, names, places, group)
+        step = len(group) if is_uploaded else size
+        for start in range(0, len(group), step):
+            some = None if is_uploaded else group[start : start + step]
+            cursor.execute(_of_key(by_key, names, places, some))
+            counts.append(cursor.rowcount)
     cursor.rowcount = -1 if -1 in counts else sum(counts)
 
 
-def _uploaded(cursor: Any, statement: str, rows: Sequence[Any]) -> bool:
+def _of_key(by_key: ByKey, names: list[str], places: list[int], rows: Sequence[Any] | None) -> str:
+    """Return the statement that changes rows by their keys; without any, those of the view."""
+    source = _VIEW
+    sets = [f"t.{name} = s.v{i}" for i, (name, _) in enumerate(by_key.sets)]
+    sets += [f"t.{name} = {value}" for name, value in by_key.fixed]
+    if rows is not None:
+        if not sets and len(by_key.keys) == 1:
+            [(key, place)] = by_key.keys
+            listed = ", ".join(dbapi.literal(row[place]) for row in rows)
+            return f"DELETE FROM {by_key.table} WHERE {key} IN ({listed})"
+        values = ", ".join(
+            f"({', '.join(dbapi.literal(row[place]) for place in places)})" for row in rows
+        )
+        # MERGE takes no names for the columns of its source, so the source brings them.
+        source = f"(SELECT * FROM VALUES {values} AS r({', '.join(names)}))"
+    on = " AND ".join(f"t.{key} = s.k{i}" for i, (key, _) in enumerate(by_key.keys))
+    action = f"UPDATE SET {', '.join(sets)}" if sets else "DELETE"
+    return f"MERGE INTO {by_key.table} AS t USING {source} AS s ON {on} WHEN MATCHED THEN {action}"
+
+
+def _inserted(cursor: Any, statement: str, rows: Sequence[Any]) -> bool:
     """Insert many rows by a view; False if there are few, or it cannot be done."""
     insert = dbapi.insert_rows(statement)
-    if insert is None or not rows:
+    if insert is None or not rows or len(rows) * len(rows[0]) < _UPLOAD_VALUES_MIN:
         return False
     names = [f"c{i}" for i in range(len(rows[0]))]
-    if not _upload(cursor, names, list(range(len(names))), rows):
-        return False
     head, row = (part.strip() for part in insert)
     chosen = dbapi.fill_markers(row, names).removeprefix("(").removesuffix(")")
-    cursor.execute(f"{head.removesuffix('VALUES')} SELECT {chosen} FROM {_VIEW}")
+    counts = []
+    for group in dbapi.alike(rows):
+        if _upload(cursor, names, list(range(len(names))), group):
+            cursor.execute(f"{head.removesuffix('VALUES')} SELECT {chosen} FROM {_VIEW}")
+        else:
+            cursor.executemany(statement, group)
+        counts.append(cursor.rowcount)
+    cursor.rowcount = -1 if -1 in counts else sum(counts)
     return True
 
 
 def _upload(cursor: Any, names: list[str], places: list[int], rows: Sequence[Any]) -> bool:
     if len(rows) * len(names) < _UPLOAD_VALUES_MIN:
         return False
-    # What Arrow cannot tell the type of (maps, structs, mixed values) goes as literals.
-    with suppress(pa.ArrowException, TypeError):
+    # What Arrow cannot tell the type of (maps, structs) goes as literals; and what no type of
+    # Spark holds, of which a literal says so: numbers with too many digits, half a character.
+    with suppress(pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError):
         arrays = [pa.array([row[place] for row in rows]) for place in places]
-        if not any(pa.types.is_nested(array.type) for array in arrays):
+        if not any(
+            pa.types.is_nested(array.type) or pa.types.is_decimal256(array.type) for array in arrays
+        ):
             table = pa.Table.from_arrays(arrays, names=names)
             return bool(cursor.connection.upload(_VIEW, table))
     return False

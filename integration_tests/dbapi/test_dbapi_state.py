@@ -12,6 +12,8 @@ from txns_spark import dbapi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
+
     Open = Callable[..., dbapi.Connection]
 
 pytestmark = pytest.mark.sampled
@@ -149,3 +151,27 @@ def test_an_error_that_quotes_a_loss_is_none(open_connection: Open, table: str) 
         assert not isinstance(caught.value, dbapi.ConnectionLost), sql
         connection.rollback()
     assert [(text,)] == cursor.execute(f"SELECT v FROM {table}").fetchall()
+
+
+def test_closing_drops_what_the_connection_has_cached_and_no_more(
+    root_session: SparkSession, spark: SparkSession, table: str
+) -> None:
+    """All sessions of a process share the cache, and a session that is given its views."""
+    entries = root_session._jsparkSession.sharedState().cacheManager().numCachedEntries
+    spark.sql(f"CREATE TABLE {table} (id INT) USING iceberg")
+    before = entries()
+    spark.sql(f"CACHE TABLE {table}")
+    spark.range(3).createOrReplaceTempView("mine")
+    spark.sql("CACHE TABLE mine")
+    connection = dbapi.connect(spark, schema="db", autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute("CACHE TABLE w AS SELECT 2 AS x")
+    cursor.execute(f"/* x */ CACHE LAZY TABLE lake.`db`.{table.removeprefix('lake.db.')}")
+    assert before + 4 == entries()
+    connection.close()
+    assert before + 2 == entries()
+    assert spark.catalog.isCached(table)
+    assert spark.catalog.isCached("mine")
+    spark.catalog.uncacheTable(table)
+    spark.catalog.uncacheTable("mine")
+    assert before == entries()

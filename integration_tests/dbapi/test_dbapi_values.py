@@ -240,3 +240,23 @@ def test_a_marker_stands_where_a_value_may(
             cursor.execute(sql, [value])
         return
     assert expected == cursor.execute(sql, [value]).fetchall()
+
+
+def test_many_rows_have_the_values_that_each_would_have_alone(
+    open_connection: Open, table: str
+) -> None:
+    """Spark makes one type of a column of VALUES: beside a float a DECIMAL loses digits."""
+    exact = Decimal("123456789012345678.12345678901234567890")
+    cursor = open_connection().cursor()
+    cursor.execute(f"CREATE TABLE {table} (id INT, v DECIMAL(38,20), s STRING) USING iceberg")
+    rows = [(0, exact, "x"), (1, 0.5, 1), (2, None, 2.5), (3, 7, None)]
+    cursor.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+    assert 4 == cursor.rowcount
+    cursor.execute(f"SELECT * FROM {table} ORDER BY id")
+    half, seven = Decimal("0.5"), Decimal(7)
+    assert [
+        (0, exact, "x"),
+        (1, half, "1"),
+        (2, None, "2.5"),
+        (3, seven, None),
+    ] == cursor.fetchall()

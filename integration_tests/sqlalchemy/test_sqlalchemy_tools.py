@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -50,6 +51,37 @@ def test_pandas_replaces_rows_at_once(engine: sa.Engine) -> None:
         connection.exec_driver_sql("DELETE FROM t")
         new.to_sql("t", connection, index=False, if_exists="append")
     assert [3] == list(pd.read_sql_table("t", engine)["id"])
+
+
+def test_many_rows_have_the_values_that_each_would_have_alone(engine: sa.Engine) -> None:
+    """Neither Arrow nor a VALUES makes one type of numbers of two, or fails for a large one."""
+    metadata = sa.MetaData()
+    numbers = sa.Table(
+        "numbers",
+        metadata,
+        sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("v", sa.Numeric(38, 10)),
+    )
+    metadata.create_all(engine)
+    exact = Decimal("1234567890123456789012345678.0123456789")
+    values = [exact, 0.5, 2**70, 7, None]
+    rows = [{"id": i, "v": values[i % len(values)]} for i in range(2600)]
+    first = sa.select(numbers.c.v).where(numbers.c.id < len(values)).order_by(numbers.c.id)
+    expected = [exact, Decimal("0.5"), Decimal(2**70), Decimal(7), None]
+    with engine.begin() as connection:
+        assert len(rows) == connection.execute(sa.insert(numbers), rows).rowcount
+        assert expected == connection.execute(first).scalars().all()
+        update = sa.update(numbers).where(numbers.c.id == sa.bindparam("key"))
+        update = update.values(v=sa.bindparam("new"))
+        changed = [{"key": i, "new": values[-1 - i]} for i in range(len(values))]
+        assert len(values) == connection.execute(update, changed).rowcount
+        assert expected[::-1] == connection.execute(first).scalars().all()
+        large = [{"id": 10_000 + i, "v": 2**70 + i} for i in range(2600)]
+        assert len(large) == connection.execute(sa.insert(numbers), large).rowcount
+        of_large = sa.select(sa.func.max(numbers.c.v)).where(numbers.c.id >= 10_000)
+        assert Decimal(2**70 + 2599) == connection.execute(of_large).scalar()
+    with engine.begin() as connection, pytest.raises(sa.exc.DataError, match="digits"):
+        connection.execute(sa.insert(numbers), [{"id": i, "v": 10**40} for i in range(2600)])
 
 
 def test_many_rows_go_as_arrow(engine: sa.Engine) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from txns_spark.dbapi._alike import alike
 from txns_spark.dbapi._connect import connect, connect_remote, connect_thrift
 from txns_spark.dbapi._connection import LEVELS, Connection, Status
 from txns_spark.dbapi._cursor import Column, Cursor
@@ -81,6 +82,7 @@ __all__ = [
     "TransactionConflict",
     "TypeText",
     "Warning",
+    "alike",
     "apilevel",
     "connect",
     "connect_remote",

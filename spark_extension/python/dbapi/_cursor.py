@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
 from txns_spark.dbapi import errors
-from txns_spark.dbapi._markers import insert_rows
+from txns_spark.dbapi._alike import alike
+from txns_spark.dbapi._markers import code_of, insert_rows
 from txns_spark.dbapi._types import type_text
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 _AFFECTED = "num_affected_rows"
 # One statement with so many rows is parsed in about a second.
 _VALUES_MAX = 20_000
+# What has no order, or names, or is one value: no set of parameters.
+_NO_ROWS = (Mapping, AbstractSet, str, bytes)
 
 
 class Runs(Protocol):
@@ -104,22 +109,26 @@ class Cursor:
         """
         self._check_open()
         self._forget_rows()
+        row = _row_of(parameters)
         batch_rows = self.arraysize if self._streaming else None
-        self._take(self.connection._execute(operation, parameters, batch_rows))  # noqa: SLF001
+        self._take(self.connection._execute(operation, row, batch_rows))  # noqa: SLF001
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
         """
         Run a statement for each set of parameters; `rowcount` is the sum, -1 if one is unknown.
 
-        INSERT ... VALUES (...) runs as one statement with many rows.
+        INSERT ... VALUES (...) runs as one statement with many rows, or one for all that have
+        values of the same types.
 
         Raises:
+            ProgrammingError: A set of parameters is none, or has another number of values than
+                the statement has markers. Nothing has run.
             Error: The statements before the failed one have run; roll back.
         """
         self._check_open()
         self._forget_rows()
-        rows = [tuple(parameters) for parameters in seq_of_parameters]
+        rows = _rows_of(operation, seq_of_parameters)
         insert = insert_rows(operation)
         counts = []
         if insert and rows:
@@ -266,14 +275,45 @@ class Cursor:
             raise errors.InterfaceError("rows have been fetched already; execute the query again")
 
 
+def _rows_of(operation: str, sets: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return the sets of parameters, each of which has a value for each marker."""
+    if isinstance(sets, (Mapping, str, bytes)):
+        raise errors.ProgrammingError(
+            f"executemany takes a sequence of sets of parameters: class={type(sets).__name__}"
+        )
+    markers = code_of(operation).count("?")
+    rows = []
+    for number, parameters in enumerate(sets):
+        row = _row_of(parameters, number)
+        if len(row) != markers:
+            raise errors.ProgrammingError(
+                "a row has another number of values than the statement has markers; nothing has "
+                f"run: row={number}, counted from 0, values={len(row)}, markers={markers}"
+            )
+        rows.append(row)
+    return rows
+
+
+def _row_of(parameters: Any, number: int | None = None) -> tuple[Any, ...]:
+    """Return a set of parameters, which go by their places: names, or letters, are no values."""
+    if isinstance(parameters, _NO_ROWS) or not isinstance(parameters, Iterable):
+        row = "" if number is None else f"row={number}, counted from 0, "
+        raise errors.ProgrammingError(
+            "parameters are a sequence with one value for each question mark, in their order "
+            f"(paramstyle qmark); give a list or a tuple: {row}class={type(parameters).__name__}"
+        )
+    return tuple(parameters)
+
+
 def _multi_row(
     head: str, row_text: str, rows: list[tuple[Any, ...]]
 ) -> Iterator[tuple[str, list[Any]]]:
     size = max(1, _VALUES_MAX // max(1, len(rows[0])))
-    for start in range(0, len(rows), size):
-        some = rows[start : start + size]
-        values = [value for row in some for value in row]
-        yield head + ", ".join([row_text] * len(some)), values
+    for group in alike(rows):
+        for start in range(0, len(group), size):
+            some = group[start : start + size]
+            values = [value for row in some for value in row]
+            yield head + ", ".join([row_text] * len(some)), values
 
 
 def _precision(kind: pa.DataType) -> tuple[int | None, int | None]:

@@ -90,8 +90,7 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
         return session
     root = _root(lake)
     session = root.newSession()
-    is_own = lake.is_told or lake.is_configured or not root.conf.get(lake.key, "")
-    _give_catalogs(session, root, lake, is_own=is_own)
+    _give_catalogs(session, root, lake, is_own=lake.is_told or lake.is_configured)
     _set(session, lake.config)
     return session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txns_spark.dbapi._literals import bound, path
+from txns_spark.dbapi._markers import code_of
 from txns_spark.dbapi._session import Answer
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 # Tags are a session's own, so one name serves all.
 _TAG = "txns-dbapi"
+_HEAD_CHARS = 1000
+_CACHE = re.compile(
+    r"\s*CACHE\s+(?:LAZY\s+)?TABLE\s+((?:`[^`]*`|\w+)(?:\.(?:`[^`]*`|\w+))*)", re.IGNORECASE
+)
 _NO_ESCAPES = "spark.sql.parser.escapedStringLiterals"
 
 
@@ -77,6 +83,10 @@ class ClassicSession(_DataFrameSession):
 
     driver = "session"
 
+    def __init__(self, session: Any) -> None:
+        super().__init__(session)
+        self._cached: list[Any] = []
+
     def cancel(self) -> None:
         # By the tag that all jobs of a session carry: tags of one's own belong to a thread here,
         # and another one could not name them.
@@ -109,8 +119,18 @@ class ClassicSession(_DataFrameSession):
                 sessions.clearActiveSession()
 
     def close(self) -> None:
-        # A session of the JVM has no end of its own; what it holds is dropped with it.
-        self._spark.catalog.clearCache()
+        # A session of the JVM has no end of its own; what it holds is dropped with it, but for
+        # the cache, which all sessions share.
+        while self._cached:
+            self._cached.pop().unpersist()
+
+    def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
+        frame = super()._frame(sql, parameters)
+        name = _cached_name(sql)
+        if name is not None:
+            # By its name alone, UNCACHE TABLE would drop what others have of the same one.
+            self._cached.append(self._spark.table(name))
+        return frame
 
     def _command_rows(self, frame: Any) -> pa.Table | None:
         # Commands have run when spark.sql() returns, and stand there as their result.
@@ -149,6 +169,14 @@ class ConnectSession(_DataFrameSession):
             return None
         data = relation.local_relation.data
         return pa.ipc.open_stream(data).read_all() if data else pa.table({})
+
+
+def _cached_name(sql: str) -> str | None:
+    """Return the name behind CACHE TABLE; None for other statements."""
+    if "CACHE" not in sql[:_HEAD_CHARS].upper():
+        return None
+    found = _CACHE.match(code_of(sql))
+    return None if found is None else sql[found.start(1) : found.end(1)]
 
 
 def _nothing() -> None:
