@@ -47,6 +47,10 @@ _GRANT_CURE = (
     "\n  Spark itself has no grants, only some catalogs' extensions of its SQL have them:"
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
+_NOT_RUN_AGAIN = (
+    "\n  it is not run again by itself: it has committed a part of itself"
+    " (docs/dbt.md#what-is-a-transaction)"
+)
 _COMPILING = "dbt_compiling"
 # What a rollback says after a COMMIT that was refused and has landed all the same.
 _HAS_LANDED = "25000"
@@ -84,6 +88,8 @@ class StatementError(DbtDatabaseError):
             builds = scope.builds if scope is not None else ""
             message = without_advice(message) + explanation(cause, comment, builds)
             self.sibling = is_sibling(cause, comment)
+            if scope is not None and scope.has_committed:
+                message += _NOT_RUN_AGAIN
         super().__init__(message)
         self.cause = cause
         self.sqlstate = cause.sqlstate

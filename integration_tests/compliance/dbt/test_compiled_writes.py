@@ -10,6 +10,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from integration_tests.compliance.dbt.reading import rows
 from txns_spark import dbapi
+from txns_spark.dbapi._spark import ClassicSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,3 +157,48 @@ class TestWritesWhileItIsCompiled:
         assert 1 == len(sent)
         assert ASKED == rows(project, "audit")
         assert [(1,)] == rows(project, "audited")
+
+    @pytest.mark.parametrize(("commit", "unanswered"), [("commit", ""), (HIDDEN, "SHOW TRANS")])
+    def test_a_commit_of_a_hook_that_nobody_answers_is_not_sent_again(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch, commit: str, unanswered: str
+    ) -> None:
+        """
+        A session that is lost in any other statement has the model run again.
+
+        1. a hook commits; 2. the session is lost, before that is told, or before it is asked for.
+        """
+        real = ClassicSession.run
+        sent: list[str] = []
+
+        def run(session: ClassicSession, sql: str, parameters: Any) -> Any:
+            answer = real(session, sql, parameters)
+            if sql.endswith(commit):
+                sent.append(sql)
+            if sent and sql.startswith(unanswered):
+                raise dbapi.ConnectionLost("gone")
+            return answer
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(ClassicSession, "run", run)
+            variables = ["--vars", str({"inside": commit})]
+            [result] = run_dbt(["run", *variables], expect_pass=False)
+        assert "08007" in result.message
+        assert 1 == len(sent)
+        assert ASKED == rows(project, "audit")
+
+    def test_a_session_that_is_lost_while_it_is_compiled(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The node fails as by any other error, wherever the session was lost, and so later."""
+        real = ClassicSession.run
+
+        def run(session: ClassicSession, sql: str, parameters: Any) -> Any:
+            if sql.startswith("SAVEPOINT"):
+                raise dbapi.ConnectionLost("gone")
+            return real(session, sql, parameters)
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(ClassicSession, "run", run)
+            _, log = run_dbt_and_capture(["run"], expect_pass=False)
+        assert "Database Error in model audited" in log
+        assert [] == rows(project, "audit")
