@@ -197,9 +197,6 @@ class TxnsAdapter(KnowingAdapter):
                 if isinstance(error, StatementError) and not error.retryable:
                     raise
                 if scope is not None and scope.has_committed:
-                    logger.warning(
-                        f"{relation} is not run again: it has committed a part of itself"
-                    )
                     raise
                 if getattr(error, "sibling", False):
                     self._turns.begin(str(relation))
