@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.txns.connections import CommitError
+from dbt.adapters.txns.connections import StatementError
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ class Relations(Protocol):
     def rename_relation(self, from_relation: BaseRelation, to_relation: BaseRelation) -> None:
         """Give a relation another name, in the catalog and in dbt's cache."""
 
-    def cache_renamed(
-        self, from_relation: BaseRelation | None, to_relation: BaseRelation | None
-    ) -> str:
-        """Give a relation another name in dbt's cache alone."""
+    def cache_dropped(self, relation: BaseRelation | None) -> str:
+        """Let dbt's cache forget a relation."""
 
     @property
     def execute(self) -> Callable[..., Any]:
@@ -87,7 +85,7 @@ def making_way(adapter: Relations, relation: BaseRelation, kind: str | None) -> 
         yield
     except Exception as error:
         # After a COMMIT of which nobody knows what came, both are there to be looked at.
-        if isinstance(error, CommitError) and not error.retryable:
+        if isinstance(error, StatementError) and error.may_have_committed:
             logger.warning(f"nobody knows whether {relation} has committed: {aside} is the old one")
         else:
             _come_back(adapter, aside, old)
@@ -105,19 +103,14 @@ def _come_back(adapter: Relations, aside: BaseRelation, old: BaseRelation) -> No
     try:
         if aside.type != RelationType.View:
             adapter.execute(f"drop view if exists {old}")
+            adapter.cache_dropped(old)
         _rename(adapter, aside, old)
     except DbtRuntimeError as error:
         logger.warning(f"{aside} cannot be {old} again; the next run will try: {error}")
 
 
 def _rename(adapter: Relations, source: BaseRelation, target: BaseRelation) -> None:
-    target = target.incorporate(type=source.type)  # type: ignore[no-untyped-call]
-    try:
-        adapter.rename_relation(source, target)
-    except DbtRuntimeError:
-        # dbt changes its cache first.
-        adapter.cache_renamed(target, source)
-        raise
+    adapter.rename_relation(source, target.incorporate(type=source.type))  # type: ignore[no-untyped-call]
 
 
 def _aside(relation: BaseRelation) -> BaseRelation:

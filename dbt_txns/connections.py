@@ -18,7 +18,7 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager
-from dbt.adapters.txns.handle import Handle, connect
+from dbt.adapters.txns.handle import Handle, connect, unknown_end
 from dbt.adapters.txns.lost import explanation, is_sibling, without_advice
 from dbt.adapters.txns.scope import Scope, TxnsResponse
 from dbt_common.events.contextvars import get_node_info
@@ -47,7 +47,18 @@ _GRANT_CURE = (
     "\n  Spark itself has no grants, only some catalogs' extensions of its SQL have them:"
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
+_NOT_RUN_AGAIN = (
+    "\n  it is not run again by itself: it has committed a part of itself"
+    " (docs/dbt.md#what-is-a-transaction)"
+)
 _COMPILING = "dbt_compiling"
+# What a rollback says after a COMMIT that was refused and has landed all the same.
+_HAS_LANDED = "25000"
+_UNDONE = (
+    "what the model wrote while it was compiled was undone before a hook with transaction: false,"
+    " and its materialization does not compile it again: let that do its work in"
+    " adapter.in_transaction(macro, this), or let a hook write it"
+)
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
@@ -77,6 +88,8 @@ class StatementError(DbtDatabaseError):
             builds = scope.builds if scope is not None else ""
             message = without_advice(message) + explanation(cause, comment, builds)
             self.sibling = is_sibling(cause, comment)
+            if scope is not None and scope.has_committed:
+                message += _NOT_RUN_AGAIN
         super().__init__(message)
         self.cause = cause
         self.sqlstate = cause.sqlstate
@@ -85,6 +98,16 @@ class StatementError(DbtDatabaseError):
     def retryable(self) -> bool:
         """Whether it lost a race (40001) or its session: whatever else failed would do so again."""
         return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its session is gone."""
+        return isinstance(self.cause, dbapi.ConnectionLost)
+
+    @property
+    def may_have_committed(self) -> bool:
+        """Whether nobody knows what came of a COMMIT: nothing of it is undone or run again."""
+        return isinstance(self.cause, dbapi.CommitStateUnknown) or self.sqlstate == _HAS_LANDED
 
 
 class CommitError(StatementError):
@@ -129,9 +152,11 @@ class TxnsConnectionManager(SparkConnectionManager):
         """End it; what is still open is rolled back."""
         connection = self.get_if_exists()
         # Asked first: a connection that nobody has used yet would open its session here.
-        if connection is not None and connection.transaction_open:
-            self.rollback_if_open()
-        self._scopes.pop(self.get_thread_identifier(), None)
+        try:
+            if connection is not None and connection.transaction_open:
+                self.rollback_if_open()
+        finally:
+            self._scopes.pop(self.get_thread_identifier(), None)
 
     # Transactions
 
@@ -141,11 +166,13 @@ class TxnsConnectionManager(SparkConnectionManager):
         scope = self.scope
         if scope is None or not scope.transaction or connection.transaction_open:
             return connection
+        if scope.undone:
+            raise DbtRuntimeError(_UNDONE)
         with self.exception_handler("BEGIN"):
             status = connection.handle.begin(scope.isolation, scope.comment, scope.catalog)
         logger.debug(f"BEGIN: {status.txn_id} at {status.read_ts}, {scope.isolation}")
         connection.transaction_open = True
-        scope.responses.clear()
+        scope.begun(status.txn_id)
         return connection
 
     @property
@@ -179,6 +206,44 @@ class TxnsConnectionManager(SparkConnectionManager):
         if scope is not None:
             scope.committed(status)
         return connection
+
+    def step_outside(self) -> None:
+        """
+        End what is open before something that belongs to no transaction, as a rename.
+
+        What a model did while it was compiled is rolled back then, since the model is compiled
+        again in its transaction: committed here, it would be done twice.
+        """
+        scope = self.scope
+        if scope is None or scope.is_under_way or scope.has_committed:
+            self.commit()
+        elif scope.is_compilings and not scope.went_on:
+            scope.undone = scope.wrote
+            self.rollback_if_open()
+        else:
+            self.commit()
+        if scope is not None and scope.is_under_way:
+            # What comes now is not undone by any rollback.
+            scope.has_committed = True
+
+    def rollback_if_open(self) -> None:
+        """
+        Roll back what is open.
+
+        Raises:
+            CommitError: A COMMIT that was refused before has landed, or may have.
+        """
+        connection = self.get_if_exists()
+        if connection is None or not connection.handle or not connection.transaction_open:
+            return
+        connection.transaction_open = False
+        try:
+            connection.handle.rollback()
+        except dbapi.Error as error:
+            told = CommitError(error, scope=self.scope)
+            if told.may_have_committed:
+                raise told from error
+            logger.debug(f"the rollback has failed: {error}")
 
     def _settled(self, connection: Connection, unknown: dbapi.CommitStateUnknown) -> dbapi.Status:
         """Ask, by the transaction's id, whether it has committed."""
@@ -271,11 +336,69 @@ class TxnsConnectionManager(SparkConnectionManager):
         limit: int | None = None,
     ) -> Any:
         """Run a statement and give its response, which learns of the COMMIT later."""
-        with self._compiling():
+        with self._compiling(), self._its_end_noticed():
             response, table = super().execute(sql, auto_begin, fetch, limit)
-        assert isinstance(response, TxnsResponse)
-        self.note(response)
+            assert isinstance(response, TxnsResponse)
+            self.note(response)
         return response, table
+
+    def add_query(self, sql: str, auto_begin: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Run a statement, and note what the text of a model does besides reading."""
+        connection, cursor = super().add_query(sql, auto_begin, *args, **kwargs)
+        scope = self.scope
+        if scope is not None and not scope.compiling:
+            scope.went_on = True
+        elif scope is not None and cursor.description is None:
+            scope.wrote = True
+            # Without a transaction it has committed already.
+            scope.has_committed = scope.has_committed or not connection.transaction_open
+        return connection, cursor
+
+    @contextmanager
+    def _its_end_noticed(self) -> Iterator[None]:
+        """Know after a statement, failed or not, whether the transaction is still open."""
+        try:
+            yield
+        except StatementError as error:
+            told = self._notice_its_end(error)
+            if told is not None:
+                raise StatementError(told, scope=self.scope) from error
+            raise
+        told = self._notice_its_end()
+        if told is not None:
+            raise StatementError(told, scope=self.scope)
+
+    def _notice_its_end(self, failed: StatementError | None = None) -> dbapi.Error | None:
+        """
+        Notice a COMMIT or ROLLBACK that a statement was or has hidden, as a hook's may be.
+
+        Args:
+            failed: What the statement has raised.
+
+        Returns:
+            What is to be raised: nobody knows what became of the transaction; else None.
+        """
+        connection, scope = self.get_thread_connection(), self.scope
+        if scope is None or not connection.transaction_open:
+            return None
+        if failed is not None and failed.is_lost:
+            told = connection.handle.told_of_loss(failed.cause)
+            return told if isinstance(told, dbapi.CommitStateUnknown) else None
+        try:
+            if connection.handle.is_in(scope.txn_id):
+                return None
+            connection.transaction_open, status = connection.handle.ended(scope.txn_id)
+        except dbapi.Error as error:
+            connection.transaction_open = False
+            return unknown_end(scope.txn_id, error)
+        logger.debug(f"{scope.txn_id} was ended by a statement: {status or 'rolled back'}")
+        if status is not None:
+            scope.committed(status, by_itself=True)
+        if connection.transaction_open:
+            # One that the node's own statements have begun: what became of ours was not told.
+            scope.has_committed = True
+            scope.begun(connection.handle.connection.transaction_id)
+        return None
 
     @contextmanager
     def _compiling(self) -> Iterator[None]:
@@ -284,15 +407,18 @@ class TxnsConnectionManager(SparkConnectionManager):
         if scope is None or not scope.compiling or not scope.transaction:
             yield
             return
-        transaction = self.begin().handle.connection
-        scope.compiled_in = transaction.transaction_id
-        transaction.savepoint(_COMPILING)
+        connection = self.begin()
+        transaction = connection.handle.connection
+        scope.compiled_in = scope.txn_id
+        with self.exception_handler("SAVEPOINT"):
+            transaction.savepoint(_COMPILING)
         try:
             yield
-        except StatementError:
+        except DbtRuntimeError:
             # dbt asks for what may be missing and goes on: that must not abort the transaction.
-            with suppress(dbapi.Error):
-                transaction.rollback_to_savepoint(_COMPILING)
+            if connection.transaction_open:
+                with suppress(dbapi.Error):
+                    transaction.rollback_to_savepoint(_COMPILING)
             raise
 
     def note(self, response: TxnsResponse) -> None:

@@ -144,6 +144,44 @@ class Handle:
         """Undo what is open."""
         self.connection.rollback()
 
+    def is_in(self, txn_id: str | None) -> bool:
+        """
+        Whether a transaction is open still; the server is asked after an error, or a script.
+
+        Raises:
+            dbapi.Error: It does not answer.
+        """
+        session = self.connection
+        return session.in_transaction and session.transaction_id == txn_id
+
+    def ended(self, txn_id: str) -> tuple[bool, dbapi.Status | None]:
+        """
+        Say what became of a transaction that is not open any more.
+
+        Returns:
+            Whether another one is open, of which nothing else is asked then; and the status if it
+            has committed, None if it was rolled back.
+
+        Raises:
+            dbapi.Error: The server does not answer.
+        """
+        session = self.connection
+        if session.in_transaction:
+            return True, None
+        last = session.last_status
+        if last is not None and last.txn_id == txn_id and last.state == "committed":
+            return False, last
+        return False, session.outcome(txn_id)
+
+    def told_of_loss(self, lost: dbapi.Error) -> dbapi.Error:
+        """Give what COMMIT says of a transaction whose session was lost in a statement."""
+        try:
+            if not self.connection.in_transaction:
+                self.connection.commit()
+        except dbapi.Error as told:
+            return told
+        return lost
+
     def cancel(self) -> None:
         """
         Stop the statement that runs, and refuse those after it; called by another thread.
@@ -189,6 +227,16 @@ class Handle:
     def upload(self, name: str, rows: pa.Table) -> bool:
         """Make rows a temporary view; False where the server takes none."""
         return self.connection.upload(name, rows)
+
+
+def unknown_end(txn_id: str | None, error: dbapi.Error) -> dbapi.CommitStateUnknown:
+    """Give what is raised where a statement may have committed, and the server does not answer."""
+    return dbapi.CommitStateUnknown(
+        "a statement may have committed the transaction, and the server does not say so; ask for"
+        f" its outcome by its id: txn_id={txn_id}; {error}",
+        sqlstate="08007",
+        txn_id=txn_id,
+    )
 
 
 class HandleCursor:

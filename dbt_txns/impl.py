@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.impl import ConstraintSupport, available, catch_as_completed
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
-from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
-from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
+from dbt.adapters.spark.impl import SparkConfig
 from dbt.adapters.txns import bounds
 from dbt.adapters.txns.aside import making_way, put_back
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.debug import check
+from dbt.adapters.txns.known import KnowingAdapter
 from dbt.adapters.txns.others import built_by_others
 from dbt.adapters.txns.recompile import compile_again
 from dbt.adapters.txns.relation import TxnsRelation
@@ -50,6 +50,10 @@ _OPERATION = "macro_"
 _NODES = frozenset({"model", "snapshot", "test"})
 # Of the session, which one thread has; a seed's own name may be none that Spark takes for a view.
 _SEED_VIEW = "txns_dbt_seed"
+_NOT_COMPILED_AGAIN = (
+    "what the model builds has come to be since it was compiled, and what it wrote then has"
+    " committed, so it is not compiled again: run it again, or let a hook write that"
+)
 _FIRST_WAIT_MS = 400
 _WAIT_MS_MAX = 5000
 
@@ -64,7 +68,7 @@ class TxnsConfig(SparkConfig):
     retries: int | None = None
 
 
-class TxnsAdapter(SparkAdapter):
+class TxnsAdapter(KnowingAdapter):
     """dbt-spark's adapter over transactional catalogs."""
 
     Relation = TxnsRelation
@@ -110,7 +114,7 @@ class TxnsAdapter(SparkAdapter):
             try:
                 yield
             finally:
-                self.connections.leave_scope()
+                self.leave_scope()
 
     def pre_model_hook(self, config: Mapping[str, Any]) -> None:
         """Go on in the node's scope, or enter it: its first statement begins the transaction."""
@@ -131,7 +135,7 @@ class TxnsAdapter(SparkAdapter):
             if sys.exc_info()[0] is None:
                 self._commit_rest(config)
         finally:
-            self.connections.leave_scope()
+            self.leave_scope()
 
     def _commit_rest(self, config: Mapping[str, Any]) -> None:
         is_batch = config.get("incremental_strategy") == "microbatch"
@@ -165,7 +169,8 @@ class TxnsAdapter(SparkAdapter):
 
         Raises:
             StatementError: The last attempt's. What is run again: a lost race, and before COMMIT
-                was sent a lost session; never an unknown outcome.
+                was sent a lost session; never an unknown outcome, nor what has committed a part
+                of itself.
         """
         scope = self.connections.scope
         if scope is not None and scope.attempting:
@@ -191,6 +196,8 @@ class TxnsAdapter(SparkAdapter):
             except (StatementError, FailedToConnectError) as error:
                 if isinstance(error, StatementError) and not error.retryable:
                     raise
+                if scope is not None and scope.has_committed:
+                    raise
                 if getattr(error, "sibling", False):
                     self._turns.begin(str(relation))
                 logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
@@ -203,10 +210,11 @@ class TxnsAdapter(SparkAdapter):
         self, body: MacroGenerator, relation: BaseRelation, scope: Scope | None, *, renewed: bool
     ) -> Any:
         """Run a macro in a transaction, which an error rolls back; in a new session if so."""
-        known = self.cached(relation)
         # What was read before a turn would clash with those who had theirs meanwhile.
-        with self._turns.awaited(str(relation), before=self.connections.rollback_if_open):
+        with self._turns.awaited(str(relation), before=self.connections.step_outside):
             try:
+                if scope is not None:
+                    scope.undone = False
                 if renewed:
                     self.connections.reconnect(self.connections.get_thread_connection())
                 self.connections.begin()
@@ -218,7 +226,8 @@ class TxnsAdapter(SparkAdapter):
                 self.connections.commit()
             except Exception:
                 self.connections.rollback_if_open()
-                self._know_again(known, relation)
+                if scope is not None:
+                    self.know_again(scope)
                 self._drop_new_rows(scope)
                 raise
         return result
@@ -258,36 +267,19 @@ class TxnsAdapter(SparkAdapter):
         if scope is None or not (scope.stale or scope.compiled_in):
             return
         transaction_id = self.connections.transaction_id
+        if scope.has_committed and not scope.stale:
+            return
+        if scope.has_committed:
+            raise DbtRuntimeError(_NOT_COMPILED_AGAIN)
         if scope.stale or scope.compiled_in != transaction_id:
             assert body.context is not None
             compile_again(body.context)
             scope.stale, scope.compiled_in = False, transaction_id
 
-    def _make_match(
-        self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
-    ) -> list[BaseRelation]:
-        """Find a relation: catalogs may keep the case of names that dbt was told not to quote."""
-        wanted = (database, schema, identifier)
-        exact = [
-            found
-            for found in relations_list
-            if (found.database, found.schema, found.identifier) == wanted
-        ]
-        return exact or super()._make_match(relations_list, database, schema, identifier)
-
-    def cached(self, relation: BaseRelation) -> BaseRelation | None:
-        """Find what has a relation's name in dbt's cache; None if nothing has."""
-        names = (relation.database or "", relation.schema or "", relation.identifier or "")
-        return self.get_relation(*names)
-
-    def _know_again(self, known: BaseRelation | None, relation: BaseRelation) -> None:
-        """Put dbt's cache back to before a transaction that has been rolled back."""
-        now = self.cached(relation)
-        if now is not None and (known is None or now.type != known.type):
-            self.cache_dropped(now)
-            now = None
-        if now is None and known is not None:
-            self.cache_added(known)
+    @available.parse_none
+    def step_outside(self) -> None:
+        """End what is open before something that belongs to no transaction."""
+        self.connections.step_outside()
 
     def remove(self, relation: BaseRelation) -> None:
         """Take a relation out of the catalog at once, outside of any transaction."""
@@ -316,44 +308,6 @@ class TxnsAdapter(SparkAdapter):
     def quote(cls, identifier: str) -> str:
         """Quote a name; dbt asks the class for the columns of a contract, dbt-spark has it not."""
         return f"`{identifier}`"
-
-    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """List tables and views of a schema, in two statements; nothing where it is missing."""
-        try:
-            rows = self.execute_macro(
-                "txns_list_relations", kwargs={"schema_relation": schema_relation}
-            )
-        except StatementError as error:
-            if any(words in str(error) for words in SCHEMA_NOT_FOUND_MESSAGES):
-                return []
-            raise
-        return [
-            self.Relation.create(
-                database=schema_relation.database,
-                schema=schema_relation.schema,
-                identifier=name,
-                type=RelationType(kind),
-            )
-            for name, kind in rows
-        ]
-
-    @available.parse_list
-    def relations_in(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """List tables and views of a schema, past dbt's cache."""
-        return self.list_relations_without_caching(schema_relation)
-
-    @available.parse_list
-    def views_in(self, schema_relation: BaseRelation) -> list[str]:
-        """List the views of a schema; none where the catalog has no views."""
-        try:
-            _, rows = self.execute(
-                f"show views in {schema_relation.without_identifier()}", fetch=True
-            )
-        except StatementError as error:
-            if error.sqlstate != "0A000":
-                raise
-            return []
-        return [row[1] for row in rows]
 
     def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
         """Describe the columns of a table, a view or a temporary view; none if it is missing."""

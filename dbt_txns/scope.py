@@ -55,6 +55,12 @@ class Scope:
         compiling: Whether dbt has not come to the materialization yet: what is read goes into
             the model's text.
         compiled_in: The transaction that these reads were in; None if there were none.
+        wrote: Whether it did more than read while it was compiled.
+        undone: Whether that was rolled back, and is to be done again by compiling again.
+        has_committed: Whether a part of it has: it is neither compiled nor run again then.
+        txn_id: The transaction that was begun for it last.
+        went_on: Whether that has statements of others than the model's text.
+        touched: What it has changed in dbt's cache since it committed last.
         stale: Whether the text was made before what it rests on was put right.
         grows: Whether it adds to what is there, and replaces nothing that it knows of.
         resumes: Whether `dbt retry` runs it, and a part of its table was built by the run before.
@@ -71,6 +77,12 @@ class Scope:
     builds: str = ""
     compiling: bool = False
     compiled_in: str | None = None
+    wrote: bool = False
+    undone: bool = False
+    has_committed: bool = False
+    txn_id: str | None = None
+    went_on: bool = False
+    touched: list[BaseRelation] = field(default_factory=list)
     stale: bool = False
     grows: bool = False
     resumes: bool = False
@@ -106,13 +118,37 @@ class Scope:
             grows=config.get("materialized") in _GROWING,
         )
 
-    def committed(self, status: Status) -> None:
-        """Tell the transaction's statements when it committed."""
+    def begun(self, txn_id: str | None) -> None:
+        """Note the transaction that statements belong to from now on."""
+        self.txn_id, self.went_on = txn_id, False
+        self.responses.clear()
+
+    def committed(self, status: Status, *, by_itself: bool = False) -> None:
+        """
+        Tell the transaction's statements when it committed, and note whether a part of it has.
+
+        Args:
+            status: Of the COMMIT.
+            by_itself: Whether a statement of the node's own was the COMMIT.
+        """
         # COMMIT answers with the read_ts, some other entry's, where there was nothing to commit.
         wrote = status.commit_ts != status.read_ts
+        if wrote and (by_itself or self.is_under_way or (self.wrote and self.is_compilings)):
+            self.has_committed = True
         for response in self.responses:
             response.commit_ts = status.commit_ts if wrote else None
         self.responses.clear()
+        self.touched.clear()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether what runs now would be run again: a model's text, or an attempt."""
+        return self.compiling or self.attempting
+
+    @property
+    def is_compilings(self) -> bool:
+        """Whether the last transaction is the one that the model was compiled in."""
+        return self.compiled_in is not None and self.compiled_in == self.txn_id
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 {% macro run_hooks(hooks, inside_transaction=True) %}
   {% for hook in hooks | selectattr('transaction', 'equalto', inside_transaction) %}
     {% if not inside_transaction and loop.first %}
-      {% do adapter.commit() %}
+      {% do adapter.step_outside() %}
     {% endif %}
     {% set rendered = render(hook.get('sql')) | trim %}
     {% if rendered | length > 0 %}

@@ -49,7 +49,7 @@
 
 {#- Remove a relation from the catalog at once, outside of any transaction. -#}
 {% macro txns_remove(relation) %}
-  {% do adapter.commit() %}
+  {% do adapter.step_outside() %}
   {% if relation.is_table %}
     {% do run_query("call " ~ adapter.quote(relation.database) ~ ".system.forget("
          ~ txns_text(adapter.quote(relation.schema) ~ '.' ~ adapter.quote(relation.identifier)) ~ ")") %}
@@ -77,7 +77,7 @@
 
 {% macro txns__rename_relation(from_relation, to_relation) %}
   {#- Iceberg's catalogs rename by name only, so this is never part of a transaction. -#}
-  {% do adapter.commit() %}
+  {% do adapter.step_outside() %}
   {% call statement('rename_relation', auto_begin=False) -%}
     alter {{ from_relation.type }} {{ from_relation }} rename to {{ to_relation.include(database=false) if from_relation.type == 'table' else to_relation }}
   {%- endcall %}

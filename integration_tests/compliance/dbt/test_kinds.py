@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from dbt.adapters.txns.handle import Handle
 from dbt.adapters.txns.impl import TxnsAdapter
 from dbt.tests.util import run_dbt_and_capture
 
 from integration_tests.compliance.dbt.reading import rows
+from txns_spark import dbapi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +69,31 @@ class TestChanges:
         assert [("model", after)] == _there(project)
         assert [(2,)] == rows(project, "model")
 
+    @pytest.mark.parametrize("kinds", [("table", "view"), ("view", "table")])
+    def test_a_refused_commit_leaves_what_was_there(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, str]
+    ) -> None:
+        """Whatever it was refused for: the driver has rolled it back."""
+        before, after = kinds
+        _run(kind=before)
+        with monkeypatch.context() as refused:
+            refused.setattr(Handle, "commit", _refuses(dbapi.OperationalError("an executor")))
+            _run(kind=after, id=2, expect_pass=False)
+        assert [("model", before)] == _there(project)
+        assert [(1,)] == rows(project, "model")
+
+    def test_an_outcome_that_nobody_knows_is_no_refusal(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Both are there to be looked at."""
+        _run(kind="table")
+        unknown = dbapi.CommitStateUnknown("nobody knows", sqlstate="08007")
+        with monkeypatch.context() as lost:
+            lost.setattr(Handle, "commit", _refuses(unknown))
+            log = _run(kind="view", id=2, expect_pass=False)
+        assert "is run again" not in log
+        assert [("model", "view"), ("model__dbt_old", "table")] == _there(project)
+
     def test_what_a_run_that_died_has_left_aside_comes_back(
         self, project: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -103,6 +130,14 @@ class TestRowsThatComeBack:
         assert [("model__dbt_old", "table")] == _there(project)
         _run(kind="incremental")
         assert [(1,), (2,)] == rows(project, "model")
+
+
+def _refuses(error: Exception) -> Any:
+    def commit(handle: Handle) -> dbapi.Status:
+        handle.connection.rollback()
+        raise error
+
+    return commit
 
 
 def _dies(*_: object) -> None:
