@@ -265,8 +265,38 @@ def test_what_the_callback_has_committed_is_not_run_again(
         second.sql("COMMIT")
 
     for second in (other, spark):
-        with pytest.raises(errors.TransactionConflict, match="rehearsal"):
+        with pytest.raises(errors.TransactionConflict, match="rehearsal") as raised:
             txns_spark.run_transaction(spark, lambda session, by=second: twice(session, by))
+        assert "is not run again" in raised.value.__notes__[-1]
     assert [other, spark] == attempts
     assert (4, 2) == (count(spark, a), count(spark, b))
+    assert "none" == state(spark)
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "EXECUTE IMMEDIATE 'BEGIN'"])
+def test_what_the_callback_has_committed_before_its_last_commit_loses(
+    spark: SparkSession, two_tables: tuple[str, str], begin: str
+) -> None:
+    """
+    Its first rows would be there twice.
+
+    1. A callback commits, begins another transaction and writes. 2. Its COMMIT, which is
+    run_transaction's, loses.
+    """
+    a, b = two_tables
+    attempts = []
+
+    def twice(session: SparkSession) -> None:
+        attempts.append(session)
+        affected(session, f"INSERT INTO {a} VALUES (3, 3)")
+        session.sql("COMMIT")
+        session.sql(begin)
+        affected(session, f"INSERT INTO {b} VALUES (3, 3)")
+        session.sql("SET `spark.sql.txns.rehearse-conflicts` = 1")
+
+    with pytest.raises(errors.TransactionConflict, match="rehearsal") as raised:
+        txns_spark.run_transaction(spark, twice)
+    assert "is not run again" in raised.value.__notes__[-1]
+    assert [spark] == attempts
+    assert (3, 2) == (count(spark, a), count(spark, b))
     assert "none" == state(spark)

@@ -245,11 +245,78 @@ def test_what_the_callback_has_committed_is_not_run_again(engine: sa.Engine, by:
             other.execute(sa.insert(Account).values(id=2, balance=0))
             other.commit()
 
-    with pytest.raises(exc.OperationalError, match="rehearsal"):
+    with pytest.raises(exc.OperationalError, match="rehearsal") as raised:
         run_transaction(orm.sessionmaker(engine) if by == "sessions" else engine, twice)
+    assert "it is not run again" in raised.value.__notes__[-1]
     assert 1 == len(attempts)
     with engine.connect() as connection:
         assert [(1,)] == connection.execute(sa.select(Account.id)).all()
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "EXECUTE IMMEDIATE 'COMMIT'"])
+@pytest.mark.parametrize("by", ["engine", "a choice of engines"])
+def test_what_the_callback_has_committed_before_its_last_commit_loses(
+    engine: sa.Engine, by: str, end: str
+) -> None:
+    """
+    Its first rows would be there twice.
+
+    1. A callback commits by a statement, seen or not, and writes on, in another transaction.
+    2. That one loses, by the COMMIT of run_transaction.
+    """
+    attempts = []
+
+    def twice(scope: sa.Connection | orm.Session) -> None:
+        attempts.append(scope)
+        connection = scope.connection() if isinstance(scope, orm.Session) else scope
+        connection.execute(sa.insert(Account).values(id=1, balance=0))
+        connection.exec_driver_sql(end)
+        connection.exec_driver_sql("SET `spark.sql.txns.rehearse-conflicts` = 1")
+        connection.execute(sa.insert(Account).values(id=2, balance=0))
+
+    sessions = orm.sessionmaker(binds={Account: engine})
+    with pytest.raises(exc.OperationalError, match="rehearsal") as raised:
+        if by == "engine":
+            run_transaction(engine, twice)
+        else:
+            run_transaction(sessions, lambda session: twice(_bound(session)))
+    assert "it is not run again" in raised.value.__notes__[-1]
+    assert 1 == len(attempts)
+    with engine.connect() as connection:
+        assert [(1,)] == connection.execute(sa.select(Account.id)).all()
+
+
+def _bound(session: orm.Session) -> sa.Connection:
+    return session.connection(bind_arguments={"mapper": Account})
+
+
+@pytest.mark.parametrize("keeps_it", [True, False])
+def test_a_session_of_two_engines(engine: sa.Engine, *, keeps_it: bool) -> None:
+    """
+    Of two COMMITs one may lose when the other one stands: it would be run again, and be twice.
+
+    1. A callback writes by two engines. 2. That is told before anything is committed.
+    """
+    second = sa.create_engine(engine.url)
+    sessions = orm.sessionmaker(binds={Account: engine, Page: second})
+    attempts = []
+
+    def write(session: orm.Session) -> None:
+        attempts.append(session)
+        session.execute(sa.insert(Account).values(id=1, balance=0))
+        with suppress(exc.ArgumentError if keeps_it else ()):
+            session.execute(sa.insert(Page).values(id=1, text="x", version=1))
+
+    with pytest.raises(exc.ArgumentError, match="one engine"):
+        run_transaction(sessions, write)
+    assert 1 == len(attempts)
+    with orm.Session(engine) as session:
+        assert [] == session.scalars(sa.select(Account.id)).all()
+        assert [] == session.scalars(sa.select(Page.id)).all()
+    run_transaction(sessions, lambda session: session.add(Page(text="y")))
+    with orm.Session(engine) as session:
+        assert ["y"] == session.scalars(sa.select(Page.text)).all()
+    second.dispose()
 
 
 class _Unheard:

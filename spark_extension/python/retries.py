@@ -29,6 +29,7 @@ _Arguments = ParamSpec("_Arguments")
 _SYSTEM = random.SystemRandom()
 _FIRST_WAIT_MS = 400
 _WAIT_MS_MAX = 5000
+_STANDS = "the callback has ended its transaction {} itself, which may stand: it is not run again"
 
 
 def run_transaction(
@@ -55,7 +56,7 @@ def run_transaction(
 
     Raises:
         TransactionConflict: All attempts have lost; nothing is committed. Or the callback has
-            ended the transaction, and lost another one.
+            ended the transaction, and lost another one: a note says so.
         CommitStateUnknown: Nobody knows, and it is not run again: `BEGIN ID` tells, where the
             transaction has an id of its own.
         ConfigurationError: No attempt is allowed, `isolation` is no name of a level, `spark` is no
@@ -78,15 +79,25 @@ def run_transaction(
 
     def run() -> _Result:
         nonlocal is_over
-        with translated(), between_begin_and_commit(spark, begin) as begun:
-            try:
-                with translated():
-                    result = callback(spark)
-            except TransactionConflict:
-                is_over = _is_over(spark, begun)
-                raise
-            check_has_run(result)
-            return result
+        begun: Row | None = None
+        at_commit = False
+        try:
+            with translated(), between_begin_and_commit(spark, begin) as begun:
+                try:
+                    with translated():
+                        result = callback(spark)
+                except TransactionConflict:
+                    is_over = _is_over(spark, begun)
+                    raise
+                check_has_run(result)
+                at_commit = True
+                return result
+        except TransactionConflict as lost:
+            # The callback may have ended the transaction, and begun another one, which has lost.
+            is_over = is_over or (at_commit and _is_other(lost, begun))
+            if is_over:
+                lost.add_note(_STANDS.format(begun.txn_id if begun is not None else None))
+            raise
 
     return run_again(
         run, attempts=max_attempts, lost=(TransactionConflict,), is_over=lambda: is_over
@@ -240,6 +251,11 @@ def _is_over(spark: SparkSession, begun: Row | None) -> bool:
     if shown is None or shown.state == "none":
         return True
     return begun is not None and begun.txn_id not in {None, shown.txn_id}
+
+
+def _is_other(lost: TransactionConflict, begun: Row | None) -> bool:
+    """Whether what has lost is another transaction than the one that was begun."""
+    return begun is not None and begun.txn_id not in {None, lost.txn_id}
 
 
 def _runs_later(what: object) -> ConfigurationError:

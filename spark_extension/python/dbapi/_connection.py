@@ -417,10 +417,10 @@ class Connection:
 
     def _take(self, sql: str, status: Status) -> None:
         """Learn from a status what is open, and what has committed."""
-        if ends(sql):
-            self.commits += status.state == "committed"
-        elif self._may_have_ended and status.txn_id != self.transaction_id:
-            self.commits += 1  # where nobody saw it, or it was rolled back there
+        # Where a script may have ended it, what is told of another one, or none, tells that it has.
+        is_other = self._may_have_ended and status.txn_id != self.transaction_id
+        if is_other or (status.state == "committed" and may_end(sql)):
+            self.commits += 1
         self._may_have_ended = False
         self.last_status = status if status.txn_id is not None else self.last_status
         self._is_open = status.in_transaction
