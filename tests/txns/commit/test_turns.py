@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from txns._commit.drafts import control_entry
 from txns._commit.group import Key
 from txns._commit.turns import Claim, Turns
 from txns._log.entry import Kind
-from txns._log.reservation import NUMBER_MAX, Reservation
+from txns._log.reservation import NUMBER_MAX, RESERVATIONS_MAX, Reservation
 
 
 @pytest.fixture
@@ -188,6 +189,33 @@ def test_there_are_only_so_many(lake, handle, names):
     assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
 
 
+def _fill(handle, count):
+    """Reserve another table for some who are younger than all."""
+    parts, key = handle.parts, Key.fresh(handle.parts.clock.new_txn_id())
+    table = "5f1d9c5e-7a31-4c5c-9f0b-2f6f6f0c6a01"
+    upper = parts.log.load().upper
+    full = tuple(_reserved(f"z{n}", table, ticket=upper, lasts_ms=120_000) for n in range(count))
+
+    def attempt(state, _head, commit_ts):
+        entry = control_entry(Kind.ADVANCE, key.txn_id, state, commit_ts)
+        return replace(entry, reserved=full)
+
+    parts.loop.append(key, attempt)
+
+
+def test_a_full_list_costs_nobody_a_swap(lake, handle, names):
+    """Nothing can be reserved, nor can be given up what somebody has taken out."""
+    lost = _lose(handle, lake.open(), *names)
+    _fill(handle, RESERVATIONS_MAX)
+    full, upper = _standing(handle), handle.upper
+    assert RESERVATIONS_MAX == len(full)
+    again = handle.begin(after=lost)
+    assert (None, upper, full) == (again.options.turn.reserved, handle.upper, _standing(handle))
+    again.rollback()
+    handle.give_up(again)
+    assert upper == handle.upper
+
+
 def test_the_last_one_is_waited_for_by_nobody_once_its_transaction_has_committed(
     lake, handle, names
 ):
@@ -299,6 +327,18 @@ def test_who_waits_long_looks_less_often(lake, handle, names, monkeypatch):
     monkeypatch.setattr(other.parts.log, "load", counted)
     assert other.parts.loop.wait(claim) >= 55_000
     assert 20 < len(looks) < 200
+
+
+def test_who_has_waited_commits_at_the_time_that_was_proposed_before(lake, handle, names):
+    """What it has written ahead is made for that, and the time that it is would overtake others."""
+    lost = _lose(handle, lake.open(), *names, took_ms=20_000)
+    handle.begin(after=lost)
+    young = lake.open(apply="atomic").begin()
+    young.load_table(names[0]).overwrite(rows(5))
+    lake.clock.slept_ms, began_ms = 0, lake.clock.now_ms()
+    committed = young.commit()
+    assert lake.clock.slept_ms >= 20_000
+    assert committed.commit_ts < began_ms + 20_000
 
 
 def test_who_has_chosen_his_time_does_not_wait(lake, handle, names):

@@ -185,6 +185,18 @@ final class Turns {
       return reserved.stream().filter(each -> !leaves.contains(each.txnId())).toList();
     }
 
+    /**
+     * Whether an entry that says nothing else changes what is reserved.
+     *
+     * @param reserved what a head has
+     * @param carried what of it the next record repeats, the own as well
+     */
+    boolean hasEffect(Collection<Reservation> reserved, Collection<Reservation> carried) {
+      return takes == null
+          ? reserved.stream().anyMatch(each -> leaves.contains(each.txnId()))
+          : others(carried).size() < Reservation.MAX;
+    }
+
     /** What is reserved from its entry on. */
     List<Reservation> reserved(List<Reservation> standing) {
       List<Reservation> left = new ArrayList<>(others(standing));

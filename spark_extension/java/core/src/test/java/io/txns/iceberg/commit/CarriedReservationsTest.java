@@ -150,6 +150,24 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(reserved()).isEmpty();
   }
 
+  /** Nor can anything be given up that somebody has taken out. */
+  @Test
+  void aFullListCostsNobodyASwap() {
+    Transaction lost = lost(null);
+    Reservation[] full =
+        IntStream.range(0, Reservation.MAX)
+            .mapToObj(n -> new Reservation("z" + n, List.of(TABLE), 1, 1, 120_000))
+            .toArray(Reservation[]::new);
+    reserve(full);
+    long upper = handle.upper();
+    Transaction again = handle.begin(BeginOptions.defaults(), lost, 40_000);
+    assertThat(again.turn().reserved()).isNull();
+    again.rollback();
+    handle.giveUp(again);
+    assertThat(handle.upper()).isEqualTo(upper);
+    assertThat(reserved()).containsExactly(full);
+  }
+
   /** Until the own one before it is given up. */
   @Test
   void whatIsBehindAnOwnOneHasItsTimeBeforeIt() {
