@@ -445,6 +445,60 @@ def test_a_stream_of_appends_waits_for_a_third_try(lake, handle, names):
     third.rollback()
 
 
+def _lose_twice(lake, handle, read, written):
+    """Give the third try of a transaction, for which appends wait, too."""
+    lost = None
+    for _ in range(2):
+        lost = handle.begin(after=lost)
+        ids(lost.load_table(read))
+        lost.load_table(written).append(rows(7))
+        lake.clock.ahead_ms += 2000
+        lake.open().catalog().load_table(read).append(rows(8))
+        with pytest.raises(txns.Conflict):
+            lost.commit()
+    return handle.begin(after=lost)
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_only_adopts_waits_for_a_third_try(lake, handle, names, apply):
+    """
+    Else `txns adopt --watch` would have who reads a table lose beside a stream of strangers.
+
+    1. A transaction has lost twice, and reads a table. 2. A stranger appends. 3. That is adopted.
+    """
+    read, written = names
+    third = _lose_twice(lake, handle, read, written)
+    (two,) = _standing(handle)
+    ids(third.load_table(read))
+    lake.another_catalog().load_table(read).append(rows(100))
+    lake.clock.slept_ms = 0
+    assert lake.open(lake.another_catalog(), apply=apply).parts.committer.adopt(("shop", "a"))
+    assert two.lasts_ms - 1500 <= lake.clock.slept_ms <= 1.5 * two.lasts_ms
+    third.rollback()
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_adopts_on_his_way_is_as_old_as_he_is(lake, handle, names, apply):
+    """Who began before the holder does not wait, and who waits says for how long."""
+    read, written = names
+    other = lake.open(lake.another_catalog(), apply=apply)
+    old = other.begin()
+    old.load_table(read).append(rows(4))
+    third = _lose_twice(lake, handle, read, written)
+    (two,) = _standing(handle)
+    young = other.begin()
+    young.load_table(read).append(rows(5))
+    young.load_table(written)
+    lake.another_catalog().load_table(read).append(rows(100))
+    lake.clock.slept_ms = 0
+    old.commit()
+    assert lake.clock.slept_ms < 1000
+    lake.another_catalog().load_table(read).append(rows(101))
+    young.commit()
+    assert two.lasts_ms - 1500 <= young.attempts.waited_ms <= 1.5 * two.lasts_ms
+    third.rollback()
+
+
 def test_who_was_overridden_reserves_nothing_for_a_while(lake, handle, names):
     """Its try took longer than it had asked for."""
     read, _ = names
