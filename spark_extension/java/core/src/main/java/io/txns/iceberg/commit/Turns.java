@@ -168,6 +168,11 @@ final class Turns {
       leaves = Set.copyOf(leaves);
     }
 
+    /** The same, for other tables. */
+    Claim forTables(Set<String> others) {
+      return new Claim(ticket, txnId, others, waitsFrom, takes, leaves);
+    }
+
     /** The same of who does not wait any more. */
     Claim withoutWaiting() {
       return taking(takes, leaves);

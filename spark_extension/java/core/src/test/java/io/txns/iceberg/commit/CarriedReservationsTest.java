@@ -84,6 +84,28 @@ class CarriedReservationsTest extends TwoTables {
     assertTimeout(Duration.ofSeconds(30), () -> append(ours.loadTable(id("shop.b")), 2));
   }
 
+  /**
+   * Else who adopts in turn would have a reader lose until he has no try left. Who adopts on his
+   * way is as old as he is.
+   */
+  @Test
+  void whoOnlyAdoptsWaitsAsAnAppendDoes() {
+    TxnHandle atomic = lake.atomic();
+    Transaction old = atomic.begin(BeginOptions.defaults());
+    append(atomic.catalog(() -> old).loadTable(id("shop.a")), 2);
+    append(outside.loadTable(id("shop.a")), 100);
+    reserve(new Reservation("twice", List.of(uuid("shop.a")), old.readTs() + 1, 2, 3000));
+    assertThat(assertTimeout(Duration.ofSeconds(30), old::commit)).isNotNull();
+    assertThat(old.waitedMs()).isZero();
+    assertThat(lake.txnIds("shop.a")).contains(2L, 100L);
+    append(outside.loadTable(id("shop.a")), 101);
+    reserve(new Reservation("again", List.of(uuid("shop.a")), 0, 2, 3000));
+    long beganNs = System.nanoTime();
+    assertThat(handle.services().committer().adopt(id("shop.a"))).isTrue();
+    assertThat(System.nanoTime() - beganNs).isGreaterThan(3_000_000_000L);
+    assertThat(reserved()).isEmpty();
+  }
+
   /** It has kept nobody, and its holder may come yet. */
   @Test
   void whatNobodyHasWaitedForIsCarried() {
