@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from txns._commit.file_conflicts import Meetings
 from txns._commit.leftovers import Leftovers
-from txns._commit.turns import APPENDS_WAIT_FROM, Claim
+from txns._commit.turns import APPENDS_WAIT_FROM, NO_CLAIM, Claim
 from txns._log.entry import Isolation, Kind
 from txns._stage.read_set import ReadSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from txns._commit.group import Key
     from txns._identifier import Identifier
@@ -42,6 +42,8 @@ class CommitRequest:
         marks: Summary keys for the data tables' snapshots.
         judge: Raises what forbids it as of a state that it is validated against.
         turn: How old it is; None for as old as `read_ts`.
+        adopter: Of an adoption how old who makes it is, as his claim says; None where a person
+            does, who waits for nobody.
         leftovers: Of its attempts; whoever may commit again hands them on.
         met: What they have found of others; handed on as well.
     """
@@ -58,6 +60,7 @@ class CommitRequest:
     marks: Mapping[str, str] = field(default_factory=dict)
     judge: Callable[[LogState], object] | None = None
     turn: Turn | None = None
+    adopter: Claim | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
     met: Meetings = field(default_factory=Meetings)
 
@@ -76,14 +79,30 @@ class CommitRequest:
         abort is not.
         """
         writes = self.writes.values()
+        if self.adopter:
+            return replace(self.adopter, uuids=_uuids(writes))
         leaves = self.turn.held - {self.key.txn_id} if self.turn else frozenset()
         if self.kind is not Kind.COMMIT or self.key.commit_ts is not None:  # whose time would go by
             return Claim(leaves=leaves)
         appends = all(staged.append_only and not staged.create for staged in writes)
-        ticket = self.turn.ticket if self.turn else self.read_ts
         return Claim(
-            age=(ticket, self.key.txn_id),
-            uuids=frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create),
+            age=self._age,
+            uuids=_uuids(writes),
             waits_from=APPENDS_WAIT_FROM if appends and self.reads.is_blind else 1,
             leaves=leaves,
         )
+
+    @property
+    def _age(self) -> tuple[int, str]:
+        return self.turn.ticket if self.turn else self.read_ts, self.key.txn_id
+
+    @property
+    def adopting(self) -> Claim:
+        """How old an adoption is that it makes: as it is itself; an append like others."""
+        if self.key.commit_ts is not None:
+            return NO_CLAIM
+        return Claim(age=self._age, waits_from=APPENDS_WAIT_FROM)
+
+
+def _uuids(writes: Iterable[StagedTable]) -> frozenset[str]:
+    return frozenset(str(staged.base.table_uuid) for staged in writes if not staged.create)

@@ -6,6 +6,7 @@ Docs/spec.md 11.1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -13,6 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns._commit import new_names
 from txns._commit.adoption import StrangerMet
 from txns._commit.group import Origin
+from txns._commit.turns import NO_CLAIM
 from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
 from txns._logger import about, fields, logger
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from txns._commit.apply import Applier
     from txns._commit.born_applied import Births
     from txns._commit.commit_request import CommitRequest
-    from txns._commit.group import Attempt
+    from txns._commit.group import Attempt, Attempts
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
+    from txns._commit.turns import Claim
     from txns._commit.validation import Validation
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
@@ -180,7 +183,7 @@ class Committer:
             except StrangerMet as met:
                 request.key.attempts.adoptions += 1
                 try:
-                    self.adopt(met.table)
+                    self._adopt_on_the_way(request, met.table)
                 except TxnsError as refusal:
                     if not is_final(refusal):
                         raise
@@ -328,6 +331,11 @@ class Committer:
         """
         return [made for made in self._rounds(table) if isinstance(made, Entry)]
 
+    def _adopt_on_the_way(self, request: CommitRequest, table: Identifier) -> None:
+        """Adopt for a commit, which is as old as it is, and has waited where the adoption has."""
+        for _made in self._rounds(table, request.adopting, request.key.attempts):
+            pass
+
     def adopting(self, table: Identifier) -> Iterator[Entry]:
         """
         Do the same; give each entry when it is made, and say so where the last one is not.
@@ -347,8 +355,22 @@ class Committer:
             _delete_staged(request)
             raise lost
 
-    def _rounds(self, table: Identifier) -> Iterator[Entry | TxnsError]:
-        """Adopt, round by round, until nothing is due: give what each has made, or lost by."""
+    def _rounds(
+        self,
+        table: Identifier,
+        adopter: Claim | None = None,
+        attempts: Attempts | None = None,
+    ) -> Iterator[Entry | TxnsError]:
+        """
+        Adopt, round by round, until nothing is due: give what each has made, or lost by.
+
+        Before each swap it is waited for the older: adoptions in turn would keep these from theirs.
+
+        Args:
+            table: Its name.
+            adopter: How old who adopts is; None where he does nothing else, and is the youngest.
+            attempts: Of what it is done for, which has waited where the adoption has.
+        """
         lost = False
         for number in range(_ROUNDS):
             if lost:
@@ -356,6 +378,7 @@ class Committer:
             request = self._due(table)
             if request is None:
                 return
+            request = replace(request, adopter=adopter or request.adopting)
             try:
                 entry = self.commit_once(request)
             except (Conflict, CommitStateUnknown) as error:  # the next round tells
@@ -363,6 +386,9 @@ class Committer:
                 lost = True
                 yield error
                 continue
+            finally:
+                if attempts:
+                    attempts.waited_ms += request.key.attempts.waited_ms
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
             lost = False
             self.apply(entry)
@@ -398,13 +424,14 @@ class Committer:
                 except NoSuchTableError:
                     continue
             if self._adoption.is_due(now):
-                self.adopt(table)
+                self._adopt_on_the_way(request, table)
 
     def _adopt_kept(self, tables: list[Identifier]) -> None:
-        """Adopt what applying has put aside just now; else the next writer does."""
+        """Adopt what applying has put aside just now, whose turn it was; else who writes next."""
         for table in self._applier.take_kept(tables):
             try:
-                self.adopt(table)
+                for _made in self._rounds(table, NO_CLAIM):
+                    pass
             except Exception:  # noqa: BLE001 -- what it is about has committed
                 _LOG.warning(
                     "what strangers appended is not adopted yet",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -163,6 +163,11 @@ class Member:
         self.conflict: Exception | None = None
         self.deadline_ms: int | None = None
         self.tries = 0
+
+    def again(self) -> Member:
+        """Give the same anew, as it was proposed: who comes now is not waited for."""
+        claim = replace(self.claim, uuids=frozenset())
+        return Member(self.key, self.attempt, self.tables, self.proposed_ts, claim)
 
     @property
     def attempts(self) -> Attempts:

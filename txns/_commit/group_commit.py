@@ -118,10 +118,9 @@ class CommitLoop:
         member = self._appended(Member(key, attempt, tuple(tables), proposed_ts, claim))
         if isinstance(member.failure, MustWait):
             key.attempts.waited_ms += self.wait(claim)
-            claim = replace(claim, uuids=frozenset())  # who comes now is not waited for
-            member = self._appended(Member(key, attempt, member.tables, claim=claim))
+            member = self._appended(member.again())
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
-            member = self._appended(Member(key, attempt, member.tables, claim=claim))
+            member = self._appended(member.again())
         if member.failure is not None:
             raise member.failure
         assert member.entry is not None

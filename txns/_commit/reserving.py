@@ -80,7 +80,7 @@ class Reserver:
             max(1, min(took_ms * 3 // 2, LASTS_MS_MAX)),
         )
         entry = self._append(Claim(takes=wanted, leaves=leaves))
-        return wanted if wanted in entry.reserved else None
+        return wanted if entry and wanted in entry.reserved else None
 
     def give_up(self, turn: Turn) -> None:
         """Take out what was reserved for tries, after which there is none: nobody has to wait."""
@@ -94,13 +94,23 @@ class Reserver:
             except Exception:  # noqa: BLE001 -- others wait for as long as it lasts
                 _LOG.debug("what was reserved stays", exc_info=True)
 
-    def _append(self, claim: Claim) -> Entry:
+    def _append(self, claim: Claim) -> Entry | None:
+        """Append what says nothing but a claim; None where the list is full, or has lost it."""
         key = Key.fresh(self._clock.new_txn_id())
 
         def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
+            if not claim.has_effect(state.reserved, self._turns.carried(state.reserved)):
+                raise _Unchanged
             return control_entry(Kind.ADVANCE, key.txn_id, state, commit_ts)
 
-        return self._loop.append(key, attempt, claim=claim)
+        try:
+            return self._loop.append(key, attempt, claim=claim)
+        except _Unchanged:
+            return None
+
+
+class _Unchanged(Exception):
+    """A swap would cost all writers a turn, and change nothing that is reserved."""
 
 
 def _first(uuids: Sequence[str], before: Turn) -> list[str]:

@@ -50,6 +50,18 @@ class Claim:
             left.append(self.takes)
         return tuple(left)
 
+    def has_effect(self, reserved: Iterable[Reservation], carried: Iterable[Reservation]) -> bool:
+        """
+        Whether an entry that says nothing else changes what is reserved.
+
+        Args:
+            reserved: What a head has.
+            carried: What of it the next record repeats, the own as well.
+        """
+        if self.takes is not None:
+            return len(self.others(carried)) < RESERVATIONS_MAX
+        return any(each.txn_id in self.leaves for each in reserved)
+
     def yields_to(self, other: Reservation) -> bool:
         """Whether another's turn comes before its own."""
         return other.age < self.age and other.number >= self.waits_from

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from txns._commit.drafts import control_entry
 from txns._commit.group import Key
 from txns._commit.turns import Claim, Turns
 from txns._log.entry import Kind
-from txns._log.reservation import NUMBER_MAX, Reservation
+from txns._log.reservation import NUMBER_MAX, RESERVATIONS_MAX, Reservation
 
 
 @pytest.fixture
@@ -188,6 +189,33 @@ def test_there_are_only_so_many(lake, handle, names):
     assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
 
 
+def _fill(handle, count):
+    """Reserve another table for some who are younger than all."""
+    parts, key = handle.parts, Key.fresh(handle.parts.clock.new_txn_id())
+    table = "5f1d9c5e-7a31-4c5c-9f0b-2f6f6f0c6a01"
+    upper = parts.log.load().upper
+    full = tuple(_reserved(f"z{n}", table, ticket=upper, lasts_ms=120_000) for n in range(count))
+
+    def attempt(state, _head, commit_ts):
+        entry = control_entry(Kind.ADVANCE, key.txn_id, state, commit_ts)
+        return replace(entry, reserved=full)
+
+    parts.loop.append(key, attempt)
+
+
+def test_a_full_list_costs_nobody_a_swap(lake, handle, names):
+    """Nothing can be reserved, nor can be given up what somebody has taken out."""
+    lost = _lose(handle, lake.open(), *names)
+    _fill(handle, RESERVATIONS_MAX)
+    full, upper = _standing(handle), handle.upper
+    assert RESERVATIONS_MAX == len(full)
+    again = handle.begin(after=lost)
+    assert (None, upper, full) == (again.options.turn.reserved, handle.upper, _standing(handle))
+    again.rollback()
+    handle.give_up(again)
+    assert upper == handle.upper
+
+
 def test_the_last_one_is_waited_for_by_nobody_once_its_transaction_has_committed(
     lake, handle, names
 ):
@@ -301,6 +329,18 @@ def test_who_waits_long_looks_less_often(lake, handle, names, monkeypatch):
     assert 20 < len(looks) < 200
 
 
+def test_who_has_waited_commits_at_the_time_that_was_proposed_before(lake, handle, names):
+    """What it has written ahead is made for that, and the time that it is would overtake others."""
+    lost = _lose(handle, lake.open(), *names, took_ms=20_000)
+    handle.begin(after=lost)
+    young = lake.open(apply="atomic").begin()
+    young.load_table(names[0]).overwrite(rows(5))
+    lake.clock.slept_ms, began_ms = 0, lake.clock.now_ms()
+    committed = young.commit()
+    assert lake.clock.slept_ms >= 20_000
+    assert committed.commit_ts < began_ms + 20_000
+
+
 def test_who_has_chosen_his_time_does_not_wait(lake, handle, names):
     lost = _lose(handle, lake.open(), *names, took_ms=2000)
     handle.begin(after=lost)
@@ -402,6 +442,60 @@ def test_a_stream_of_appends_waits_for_a_third_try(lake, handle, names):
     stream.catalog().load_table(read).append(rows(9))
     assert two.lasts_ms - 1500 <= lake.clock.slept_ms <= 1.5 * two.lasts_ms
     assert () == _standing(handle)
+    third.rollback()
+
+
+def _lose_twice(lake, handle, read, written):
+    """Give the third try of a transaction, for which appends wait, too."""
+    lost = None
+    for _ in range(2):
+        lost = handle.begin(after=lost)
+        ids(lost.load_table(read))
+        lost.load_table(written).append(rows(7))
+        lake.clock.ahead_ms += 2000
+        lake.open().catalog().load_table(read).append(rows(8))
+        with pytest.raises(txns.Conflict):
+            lost.commit()
+    return handle.begin(after=lost)
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_only_adopts_waits_for_a_third_try(lake, handle, names, apply):
+    """
+    Else `txns adopt --watch` would have who reads a table lose beside a stream of strangers.
+
+    1. A transaction has lost twice, and reads a table. 2. A stranger appends. 3. That is adopted.
+    """
+    read, written = names
+    third = _lose_twice(lake, handle, read, written)
+    (two,) = _standing(handle)
+    ids(third.load_table(read))
+    lake.another_catalog().load_table(read).append(rows(100))
+    lake.clock.slept_ms = 0
+    assert lake.open(lake.another_catalog(), apply=apply).parts.committer.adopt(("shop", "a"))
+    assert two.lasts_ms - 1500 <= lake.clock.slept_ms <= 1.5 * two.lasts_ms
+    third.rollback()
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_adopts_on_his_way_is_as_old_as_he_is(lake, handle, names, apply):
+    """Who began before the holder does not wait, and who waits says for how long."""
+    read, written = names
+    other = lake.open(lake.another_catalog(), apply=apply)
+    old = other.begin()
+    old.load_table(read).append(rows(4))
+    third = _lose_twice(lake, handle, read, written)
+    (two,) = _standing(handle)
+    young = other.begin()
+    young.load_table(read).append(rows(5))
+    young.load_table(written)
+    lake.another_catalog().load_table(read).append(rows(100))
+    lake.clock.slept_ms = 0
+    old.commit()
+    assert lake.clock.slept_ms < 1000
+    lake.another_catalog().load_table(read).append(rows(101))
+    young.commit()
+    assert two.lasts_ms - 1500 <= young.attempts.waited_ms <= 1.5 * two.lasts_ms
     third.rollback()
 
 

@@ -82,6 +82,7 @@ final class CommitAttempts {
         leftovers,
         CommitRequest.ALLOWED,
         turn,
+        null,
         met);
   }
 

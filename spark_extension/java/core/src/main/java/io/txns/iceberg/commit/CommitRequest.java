@@ -34,6 +34,8 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param leftovers of its attempts; whoever may commit again hands them on
  * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
  * @param turn how old it is, with the tries before it
+ * @param adopter of an adoption how old who makes it is; null where a person does, who waits for
+ *     nobody
  * @param met what its attempts have found of others; handed on as well
  */
 public record CommitRequest(
@@ -50,6 +52,7 @@ public record CommitRequest(
     Leftovers leftovers,
     Consumer<LogState> judge,
     Turn turn,
+    Turns.Claim adopter,
     Meetings met) {
   /** The judge of what nothing forbids but what it clashes with. */
   public static final Consumer<LogState> ALLOWED = state -> {};
@@ -85,7 +88,34 @@ public record CommitRequest(
         leftovers,
         judge,
         Turn.first(readTs),
+        null,
         new Meetings());
+  }
+
+  /** The same adoption, made for who is as old as a claim says; null where it is made alone. */
+  CommitRequest by(Turns.Claim claim) {
+    return new CommitRequest(
+        kind,
+        key,
+        readTs,
+        bornMs,
+        isolation,
+        comment,
+        reads,
+        byFile,
+        writes,
+        marks,
+        leftovers,
+        judge,
+        turn,
+        claim == null ? adopting() : claim,
+        met);
+  }
+
+  /** How old an adoption is that it makes: as it is itself; an append like others. */
+  Turns.Claim adopting() {
+    return new Turns.Claim(
+        turn.ticket(), key.txnId(), Set.of(), Turns.APPENDS_WAIT_FROM, null, Set.of());
   }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
@@ -104,6 +134,9 @@ public record CommitRequest(
    * takes out; its own is out with its entry, which an abort is not.
    */
   Turns.Claim claim() {
+    if (adopter != null) {
+      return adopter.forTables(uuids());
+    }
     Set<String> leaves =
         turn.held().stream().filter(id -> !id.equals(key.txnId())).collect(Collectors.toSet());
     if (kind != EntryKind.COMMIT) {
@@ -111,12 +144,14 @@ public record CommitRequest(
     }
     boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
     int waitsFrom = appends && reads.isBlind() ? Turns.APPENDS_WAIT_FROM : 1;
-    Set<String> uuids =
-        writes.values().stream()
-            .filter(one -> !one.isCreate())
-            .map(one -> TableNames.uuid(one.base()))
-            .collect(Collectors.toSet());
-    return new Turns.Claim(turn.ticket(), key.txnId(), uuids, waitsFrom, null, leaves);
+    return new Turns.Claim(turn.ticket(), key.txnId(), uuids(), waitsFrom, null, leaves);
+  }
+
+  private Set<String> uuids() {
+    return writes.values().stream()
+        .filter(one -> !one.isCreate())
+        .map(one -> TableNames.uuid(one.base()))
+        .collect(Collectors.toSet());
   }
 
   /** A change of its entry, which is not made yet; {@code commitTs} in ms. */

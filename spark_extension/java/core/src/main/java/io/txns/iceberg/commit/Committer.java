@@ -182,15 +182,16 @@ public final class Committer {
         return metrics.append(loop, key, next, movable, proposedTs, request.claim());
       } catch (StrangerMet met) {
         key.attempts().adopting();
-        next = afterAdopting(met, next);
+        next = afterAdopting(request, met, next);
       }
     }
   }
 
   /** The attempt that follows an adoption: where that is refused, the loop is to tell it. */
-  private CommitGroup.Attempt afterAdopting(StrangerMet met, CommitGroup.Attempt attempt) {
+  private CommitGroup.Attempt afterAdopting(
+      CommitRequest request, StrangerMet met, CommitGroup.Attempt attempt) {
     try {
-      adopt(met.table());
+      adopt(met.table(), request.adopting(), request.key().attempts());
       return attempt;
     } catch (TxnException refusal) {
       if (!TxnException.isFinal(refusal)) {
@@ -261,10 +262,7 @@ public final class Committer {
       createAlike(request);
       applyOutstanding(request);
       for (StagedTable write : request.writes().values()) {
-        TableMetadata real = write.real() == null ? null : write.real().current();
-        if (real != null) {
-          ForeignBranches.refuseExpiry(write.identifier(), real, write.changes());
-        }
+        ForeignBranches.refuseExpiry(write.identifier(), write.real(), write.changes());
         KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
         ChangeBuilder.complete(write);
       }
@@ -355,12 +353,17 @@ public final class Committer {
   /**
    * Make entries of what strangers have appended to a table, and apply them. Who does so at the
    * same time makes the same ones; if strangers go on meanwhile, the rest is left to who comes
-   * next.
+   * next. It waits for the older as the youngest does.
    *
    * @return whether there was anything
    * @throws TxnException 55000 where it cannot be adopted, with the reason
    */
   public boolean adopt(TableIdentifier table) {
+    return adopt(table, null, new Attempts());
+  }
+
+  /** Adopt for somebody as old as a claim says, null for nobody, who waits where this does. */
+  private boolean adopt(TableIdentifier table, Turns.Claim adopter, Attempts waiting) {
     boolean adopted = false;
     boolean lost = false;
     for (int round = 0; round < ROUNDS; round++) {
@@ -372,7 +375,7 @@ public final class Committer {
         return adopted;
       }
       try {
-        commitOnce(request.get(), List.of());
+        commitOnce(request.get().by(adopter), List.of());
       } catch (TxnException e) {
         if (e.kind() != ErrorKind.CONFLICT && e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
           throw e;
@@ -380,6 +383,8 @@ public final class Committer {
         LOG.debug("not adopted, looking again", e); // somebody was faster, or the next round tells
         lost = true;
         continue;
+      } finally {
+        waiting.waited(request.get().key().attempts().waitedMs());
       }
       lost = false;
       LOG.info(LogFields.of(table), "adopted what was appended past the log");
@@ -422,18 +427,18 @@ public final class Committer {
         now = tables.asItStands(write.identifier()).orElse(null);
       }
       if (adoption.isDue(now)) {
-        adopt(write.identifier());
+        adopt(write.identifier(), request.adopting(), request.key().attempts());
       }
     }
   }
 
-  /** Adopt what applying has put aside just now; else the next writer does. */
+  /** Adopt what applying has put aside just now, whose turn it was; else who writes next. */
   private void adoptKept(Entry entry) {
     Set<TableIdentifier> tables =
         entry.carried().stream().map(log.newest().state()::nameOf).collect(Collectors.toSet());
     for (TableIdentifier table : applier.takeKept(tables)) {
       try {
-        adopt(table);
+        adopt(table, Turns.Claim.NONE, new Attempts());
       } catch (RuntimeException e) {
         LOG.warn(LogFields.of(table), "what strangers appended is not adopted yet", e);
       }

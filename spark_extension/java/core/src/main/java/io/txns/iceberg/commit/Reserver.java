@@ -11,6 +11,7 @@ import io.txns.iceberg.log.Reservation;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -85,8 +86,10 @@ public final class Reserver {
     long lastsMs = Math.max(1, Math.min(tookMs * 3 / 2, Reservation.LASTS_MS_MAX));
     Reservation wanted =
         new Reservation(txnId, uuids, before.ticket(), before.number() + 1, lastsMs);
-    Entry entry = append(Turns.Claim.taking(wanted, and(before.held(), txnId)));
-    return entry.reserved().contains(wanted) ? wanted : null;
+    return append(Turns.Claim.taking(wanted, and(before.held(), txnId)))
+        .filter(entry -> entry.reserved().contains(wanted))
+        .map(entry -> wanted)
+        .orElse(null);
   }
 
   private static boolean mayReserve(Turn before, List<String> uuids) {
@@ -125,14 +128,31 @@ public final class Reserver {
     }
   }
 
-  private Entry append(Turns.Claim claim) {
+  /** Append what says nothing but a claim; empty where the list is full, or has lost it. */
+  private Optional<Entry> append(Turns.Claim claim) {
     CommitGroup.Key key = CommitGroup.Key.fresh(clock.newTxnId());
-    return loop.append(
-        key,
-        (head, commitTs) -> head.entry(EntryKind.ADVANCE, commitTs, key.txnId(), List.of()),
-        Map.of(),
-        0,
-        claim);
+    CommitGroup.Attempt attempt =
+        (head, commitTs) -> {
+          List<Reservation> reserved = head.state().reserved();
+          if (!claim.hasEffect(reserved, loop.turns().carried(reserved))) {
+            throw new UnchangedException();
+          }
+          return head.entry(EntryKind.ADVANCE, commitTs, key.txnId(), List.of());
+        };
+    try {
+      return Optional.of(loop.append(key, attempt, Map.of(), 0, claim));
+    } catch (UnchangedException e) {
+      return Optional.empty();
+    }
+  }
+
+  /** A swap would cost all writers a turn, and change nothing that is reserved. */
+  private static final class UnchangedException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    UnchangedException() {
+      super("nothing is reserved by it", null, false, false);
+    }
   }
 
   /** The tables that count most, also where the try before has ended before its first one. */

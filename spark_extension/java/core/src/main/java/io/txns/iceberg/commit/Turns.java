@@ -168,6 +168,11 @@ final class Turns {
       leaves = Set.copyOf(leaves);
     }
 
+    /** The same, for other tables. */
+    Claim forTables(Set<String> others) {
+      return new Claim(ticket, txnId, others, waitsFrom, takes, leaves);
+    }
+
     /** The same of who does not wait any more. */
     Claim withoutWaiting() {
       return taking(takes, leaves);
@@ -183,6 +188,18 @@ final class Turns {
     /** What is reserved for others. */
     List<Reservation> others(Collection<Reservation> reserved) {
       return reserved.stream().filter(each -> !leaves.contains(each.txnId())).toList();
+    }
+
+    /**
+     * Whether an entry that says nothing else changes what is reserved.
+     *
+     * @param reserved what a head has
+     * @param carried what of it the next record repeats, the own as well
+     */
+    boolean hasEffect(Collection<Reservation> reserved, Collection<Reservation> carried) {
+      return takes == null
+          ? reserved.stream().anyMatch(each -> leaves.contains(each.txnId()))
+          : others(carried).size() < Reservation.MAX;
     }
 
     /** What is reserved from its entry on. */

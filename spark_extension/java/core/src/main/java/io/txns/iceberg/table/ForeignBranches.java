@@ -13,6 +13,7 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -92,12 +93,13 @@ public final class ForeignBranches {
    * Refuse an expiry that an engine has planned on a view, which shows what is open on no branch:
    * it would delete the files.
    *
-   * @param real the table as the catalog had it then
+   * @param real the table as the catalog had it then; null where it had none
    * @throws TxnException 40001
    */
   public static void refuseExpiry(
-      TableIdentifier table, TableMetadata real, List<MetadataUpdate> updates) {
-    Set<Long> open = open(real, updates);
+      TableIdentifier table, TableOperations real, List<MetadataUpdate> updates) {
+    TableMetadata planned = real == null ? null : real.current();
+    Set<Long> open = planned == null ? Set.of() : open(planned, updates);
     boolean names =
         updates.stream()
             .filter(MetadataUpdate.RemoveSnapshots.class::isInstance)
@@ -108,7 +110,7 @@ public final class ForeignBranches {
           table,
           "",
           Winner.NOBODY,
-          TableMark.applied(real),
+          TableMark.applied(planned),
           "it expires rows that were appended outside the protocol, and that nobody had adopted when"
               + " it was planned");
     }

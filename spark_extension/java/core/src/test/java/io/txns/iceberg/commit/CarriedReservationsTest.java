@@ -84,6 +84,28 @@ class CarriedReservationsTest extends TwoTables {
     assertTimeout(Duration.ofSeconds(30), () -> append(ours.loadTable(id("shop.b")), 2));
   }
 
+  /**
+   * Else who adopts in turn would have a reader lose until he has no try left. Who adopts on his
+   * way is as old as he is.
+   */
+  @Test
+  void whoOnlyAdoptsWaitsAsAnAppendDoes() {
+    TxnHandle atomic = lake.atomic();
+    Transaction old = atomic.begin(BeginOptions.defaults());
+    append(atomic.catalog(() -> old).loadTable(id("shop.a")), 2);
+    append(outside.loadTable(id("shop.a")), 100);
+    reserve(new Reservation("twice", List.of(uuid("shop.a")), old.readTs() + 1, 2, 3000));
+    assertThat(assertTimeout(Duration.ofSeconds(30), old::commit)).isNotNull();
+    assertThat(old.waitedMs()).isZero();
+    assertThat(lake.txnIds("shop.a")).contains(2L, 100L);
+    append(outside.loadTable(id("shop.a")), 101);
+    reserve(new Reservation("again", List.of(uuid("shop.a")), 0, 2, 3000));
+    long beganNs = System.nanoTime();
+    assertThat(handle.services().committer().adopt(id("shop.a"))).isTrue();
+    assertThat(System.nanoTime() - beganNs).isGreaterThan(3_000_000_000L);
+    assertThat(reserved()).isEmpty();
+  }
+
   /** It has kept nobody, and its holder may come yet. */
   @Test
   void whatNobodyHasWaitedForIsCarried() {
@@ -148,6 +170,24 @@ class CarriedReservationsTest extends TwoTables {
     last.rollback();
     handle.giveUp(last);
     assertThat(reserved()).isEmpty();
+  }
+
+  /** Nor can anything be given up that somebody has taken out. */
+  @Test
+  void aFullListCostsNobodyASwap() {
+    Transaction lost = lost(null);
+    Reservation[] full =
+        IntStream.range(0, Reservation.MAX)
+            .mapToObj(n -> new Reservation("z" + n, List.of(TABLE), 1, 1, 120_000))
+            .toArray(Reservation[]::new);
+    reserve(full);
+    long upper = handle.upper();
+    Transaction again = handle.begin(BeginOptions.defaults(), lost, 40_000);
+    assertThat(again.turn().reserved()).isNull();
+    again.rollback();
+    handle.giveUp(again);
+    assertThat(handle.upper()).isEqualTo(upper);
+    assertThat(reserved()).containsExactly(full);
   }
 
   /** Until the own one before it is given up. */

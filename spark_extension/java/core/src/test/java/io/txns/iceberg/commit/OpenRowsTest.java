@@ -12,15 +12,15 @@ import java.util.Set;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** No expiry through the log takes what strangers have appended and nobody has adopted. */
 @Timeout(120)
 class OpenRowsTest extends AdoptionLake {
-  private TableMetadata real() {
-    return ((BaseTable) outside.loadTable(A)).operations().current();
+  private TableOperations real() {
+    return ((BaseTable) outside.loadTable(A)).operations();
   }
 
   /**
@@ -52,8 +52,8 @@ class OpenRowsTest extends AdoptionLake {
   @Test
   void whoExpiresThemIsRefused() {
     appendBeside(BESIDE);
-    TableMetadata real = real();
-    long theirs = real.currentSnapshot().snapshotId();
+    TableOperations real = real();
+    long theirs = real.current().currentSnapshot().snapshotId();
     List<MetadataUpdate> expiry = List.of(new MetadataUpdate.RemoveSnapshots(Set.of(theirs)));
     assertThatThrownBy(() -> ForeignBranches.refuseExpiry(A, real, expiry))
         .hasMessageContaining("nobody had adopted");
