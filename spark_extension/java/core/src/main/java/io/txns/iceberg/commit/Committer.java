@@ -4,7 +4,6 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.LogSettings;
-import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -27,8 +26,6 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.ForeignBranches;
-import io.txns.iceberg.table.Overlay;
-import io.txns.iceberg.table.TableMark;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -66,6 +63,7 @@ public final class Committer {
   private final TxnClock clock;
   private final Births births;
   private final Validation validation;
+  private final Outstanding outstanding;
   private final CommitMetrics metrics;
 
   public Committer(
@@ -86,6 +84,7 @@ public final class Committer {
     this.loop = loop;
     this.births = new Births(rows, log, tables, places, applier, clock);
     this.validation = new Validation(config, log, timeline, tables, places, clock, births);
+    this.outstanding = new Outstanding(log, tables, applier);
     this.tables = tables;
     this.applier = applier;
     this.adoption = adoption;
@@ -260,7 +259,7 @@ public final class Committer {
     try {
       adoptDue(request);
       createAlike(request);
-      applyOutstanding(request);
+      outstanding.apply(request);
       for (StagedTable write : request.writes().values()) {
         ForeignBranches.refuseExpiry(write.identifier(), write.real(), write.changes());
         KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
@@ -443,63 +442,5 @@ public final class Committer {
         LOG.warn(LogFields.of(table), "what strangers appended is not adopted yet", e);
       }
     }
-  }
-
-  /** An overwrite stands on files that expiry may take: what is outstanding goes first. */
-  private void applyOutstanding(CommitRequest request) {
-    List<StagedTable> overwrites =
-        request.writes().values().stream()
-            .filter(write -> !write.isAppendOnly() && !write.isCreate())
-            .toList();
-    if (overwrites.isEmpty() || request.kind() != EntryKind.COMMIT) {
-      return;
-    }
-    Head head = log.loadIfExists();
-    if (!head.exists()) {
-      return;
-    }
-    for (StagedTable write : overwrites) {
-      if (isOutstanding(head, write)) {
-        applier.applyRun(head, write.identifier());
-      }
-      refuseOtherRowIds(head, request, write);
-    }
-  }
-
-  /** What rewrites rows writes the ids that they had into its files. */
-  private void refuseOtherRowIds(Head head, CommitRequest request, StagedTable write) {
-    List<Snapshot> unapplied = Overlay.unappliedWithRowIds(write.real().current(), write.base());
-    if (unapplied.isEmpty()) {
-      return;
-    }
-    TableMetadata applied;
-    try {
-      applied = tables.load(write.identifier(), head, head.upper()).real().current();
-    } catch (NoSuchTableException e) {
-      return; // whoever dropped it is found by validation
-    }
-    for (Snapshot one : unapplied) {
-      Snapshot there = applied == null ? null : applied.snapshot(one.snapshotId());
-      if (there == null || !hasSameList(there, one)) {
-        throw TxnException.conflict(
-            write.identifier(),
-            request.key().txnId(),
-            Winner.NOBODY,
-            head.upper(),
-            "rows that it rewrote have other row ids since they were applied: load the table anew"
-                + " (Table.refresh) before the next try");
-      }
-    }
-  }
-
-  /** Whether two states of a snapshot list the same: one that was renumbered has another list. */
-  private static boolean hasSameList(Snapshot one, Snapshot other) {
-    return one.manifestListLocation().equals(other.manifestListLocation());
-  }
-
-  private static boolean isOutstanding(Head head, StagedTable write) {
-    TableMetadata known = write.real().current();
-    long applied = known == null ? 0 : TableMark.applied(known); // logged and not created yet
-    return !head.state().changes(TableNames.uuid(write.base()), applied, head.upper()).isEmpty();
   }
 }
