@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.txns.connections import CommitError
+from dbt.adapters.txns.connections import StatementError
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def making_way(adapter: Relations, relation: BaseRelation, kind: str | None) -> 
         yield
     except Exception as error:
         # After a COMMIT of which nobody knows what came, both are there to be looked at.
-        if isinstance(error, CommitError) and not error.retryable:
+        if isinstance(error, StatementError) and error.may_have_committed:
             logger.warning(f"nobody knows whether {relation} has committed: {aside} is the old one")
         else:
             _come_back(adapter, aside, old)

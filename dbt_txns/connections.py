@@ -60,9 +60,11 @@ class StatementError(DbtDatabaseError):
         cause: The DB-API's error.
         sqlstate: Five characters; None if Spark named none.
         sibling: Whether it lost a race to another batch of its model.
+        in_part: Whether a part of the attempt that it ended has committed, by a hook perhaps.
     """
 
     sibling = False
+    in_part = False
 
     def __init__(self, cause: dbapi.Error, sql: str = "", scope: Scope | None = None) -> None:
         message = str(cause)
@@ -84,7 +86,13 @@ class StatementError(DbtDatabaseError):
     @property
     def retryable(self) -> bool:
         """Whether it lost a race (40001) or its session: whatever else failed would do so again."""
-        return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+        lost = isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+        return lost and not self.in_part
+
+    @property
+    def may_have_committed(self) -> bool:
+        """Whether something of the attempt may stand."""
+        return self.in_part or isinstance(self.cause, dbapi.CommitStateUnknown)
 
 
 class CommitError(StatementError):
@@ -93,7 +101,12 @@ class CommitError(StatementError):
     @property
     def retryable(self) -> bool:
         """Whether it lost a race: what else a COMMIT answers may have come after the swap."""
-        return isinstance(self.cause, dbapi.TransactionConflict)
+        return isinstance(self.cause, dbapi.TransactionConflict) and not self.in_part
+
+    @property
+    def may_have_committed(self) -> bool:
+        """Whether something of the attempt may stand."""
+        return not self.retryable
 
 
 class TxnsConnectionManager(SparkConnectionManager):
@@ -155,6 +168,12 @@ class TxnsConnectionManager(SparkConnectionManager):
         if not connection.transaction_open:
             return None
         found: str | None = connection.handle.connection.transaction_id
+        return found
+
+    @property
+    def commits(self) -> int:
+        """How many transactions have committed in this thread's session."""
+        found: int = self.get_thread_connection().handle.connection.commits
         return found
 
     def commit(self) -> Connection:

@@ -165,7 +165,7 @@ class TxnsAdapter(SparkAdapter):
 
         Raises:
             StatementError: The last attempt's. What is run again: a lost race, and before COMMIT
-                was sent a lost session; never an unknown outcome.
+                was sent a lost session; never an unknown outcome, nor what a hook has committed.
         """
         scope = self.connections.scope
         if scope is not None and scope.attempting:
@@ -203,21 +203,24 @@ class TxnsAdapter(SparkAdapter):
         self, body: MacroGenerator, relation: BaseRelation, scope: Scope | None, *, renewed: bool
     ) -> Any:
         """Run a macro in a transaction, which an error rolls back; in a new session if so."""
-        known = self.cached(relation)
+        known, commits = self.cached(relation), None
         # What was read before a turn would clash with those who had theirs meanwhile.
         with self._turns.awaited(str(relation), before=self.connections.rollback_if_open):
             try:
                 if renewed:
                     self.connections.reconnect(self.connections.get_thread_connection())
                 self.connections.begin()
+                commits = self.connections.commits
                 if scope is not None and scope.grows and built_by_others(self, relation):
                     scope.stale = True
                 self._compile_again_if_stale(body, scope)
                 with attempting(scope):
                     result = body()
                 self.connections.commit()
-            except Exception:
+            except Exception as error:
                 self.connections.rollback_if_open()
+                if isinstance(error, StatementError) and commits is not None:
+                    error.in_part = self.connections.commits > commits
                 self._know_again(known, relation)
                 self._drop_new_rows(scope)
                 raise
