@@ -41,6 +41,12 @@ BATCHED = """
 select timestamp '2026-01-01 12:00:00' as at
 """
 
+COMMITTED = """
+{{ config(materialized='incremental', incremental_strategy='append',
+          post_hook=['commit', 'insert into {{ this }} select 7']) }}
+select id from range(2)
+"""
+
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, list[Exception]], list[str]]:
@@ -145,6 +151,27 @@ class TestRetries:
         assert ["facts"] == [row[1] for row in tables]
         run_dbt(["run", *none])
         assert [(0, "second"), (1, "second")] == rows(project, "facts")
+
+
+class TestCommittedByAHook:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": COMMITTED}
+
+    def test_what_a_hook_has_committed_is_not_run_again(
+        self, project: Any, failing: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        The model's rows would be there twice.
+
+        1. A hook commits what the model has written. 2. A hook after it loses a race.
+        """
+        monkeypatch.setattr("dbt.adapters.txns.impl._WAIT_MS_MAX", 0)
+        lost = dbapi.TransactionConflict("lost a race", sqlstate="40001")
+        sent = failing("select 7", [lost, lost])
+        run_dbt(["run"], expect_pass=False)
+        assert 1 == len(sent)
+        assert [(0,), (1,)] == rows(project, "facts")
 
 
 class TestBatchesOfOtherMaterializations:
