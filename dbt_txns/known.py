@@ -100,10 +100,10 @@ class KnowingAdapter(SparkAdapter):
         found = next(iter(self._make_match(there, *names)), None)
         known = self.cached(relation)
         if known is not None and (found is None or found.type != known.type):
-            self.cache.drop(known)
+            self.cache.drop(known)  # type: ignore[no-untyped-call]
             known = None
         if known is None and found is not None:
-            self.cache.add(found)
+            self.cache.add(found)  # type: ignore[no-untyped-call]
 
     def _listed_again(self, place: BaseRelation) -> list[BaseRelation]:
         """List a schema, in a new session where the old one is lost."""

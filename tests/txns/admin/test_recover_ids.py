@@ -125,6 +125,7 @@ def _assert_one(lake, tried: Tried, ts: int) -> None:
     assert [] == check_all(lake.open(lake.another_catalog()).parts).violations
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lands", ["before", COMMITS, A, B])
 def test_the_first_attempt_lands_on_a_log_that_was_set_back(lake, tried, lands):
     """
@@ -188,6 +189,7 @@ def test_a_recovery_that_died_after_one_of_the_tables(lake, tried):
     _assert_one(lake, tried, log_ts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lands", ["before", A, B, COMMITS])
 def test_the_second_attempt_wins_on_a_log_that_was_set_back(lake, lands):
     """

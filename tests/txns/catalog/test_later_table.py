@@ -54,6 +54,7 @@ def _everything(lake):
     return table.schema(), table.properties.get("color"), ids(table)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("deed", DEEDS)
 def test_nothing_is_written_into_a_table_that_was_created_again(lake, before, deed):
     """1. It is loaded. 2. Others drop it, and create another one of its name. 3. It is written."""
@@ -66,6 +67,7 @@ def test_nothing_is_written_into_a_table_that_was_created_again(lake, before, de
     assert now == _everything(lake)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("deed", DEEDS)
 def test_nothing_is_written_into_a_table_that_has_taken_the_name(lake, before, deed):
     """1. It is loaded. 2. Others rename it, and another one to its name. 3. It is written."""

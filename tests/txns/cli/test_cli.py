@@ -145,6 +145,7 @@ def test_exit_code_3_a_conflict(shop, cli):
     assert (3, True) == (result.exit_code, "SQLSTATE 40001" in result.stderr), result.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 def test_exit_code_4_an_unknown_outcome(cli):
     """The answers of the catalog are lost, and the log does not tell."""

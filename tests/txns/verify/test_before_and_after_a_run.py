@@ -57,6 +57,7 @@ def test_where_transactions_are_off_no_run_begins(lake, handle):
     assert [("shop",), ("txns",)] == sorted(lake.catalog.list_namespaces())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handle")
 def test_who_may_not_make_tables_is_told(lake):
     """The namespace goes, and no folder is left."""

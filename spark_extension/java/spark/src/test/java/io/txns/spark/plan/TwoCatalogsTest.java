@@ -14,6 +14,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -68,6 +69,7 @@ class TwoCatalogsTest extends SparkTestBase {
     return rows(spark, "SELECT id, v FROM " + table + " ORDER BY id");
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource
   void merge(Written written) {
@@ -76,6 +78,7 @@ class TwoCatalogsTest extends SparkTestBase {
     assertThat(after(written, merge)).containsExactly("1|m", "2|m");
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource
   void updateWithSubquery(Written written) {
@@ -83,6 +86,7 @@ class TwoCatalogsTest extends SparkTestBase {
     assertThat(after(written, update)).containsExactly("1|u", "2|u");
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource
   void deleteWithExists(Written written) {
@@ -90,6 +94,7 @@ class TwoCatalogsTest extends SparkTestBase {
     assertThat(after(written, delete)).isEmpty();
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource
   void insertSelect(Written written) {
@@ -98,6 +103,7 @@ class TwoCatalogsTest extends SparkTestBase {
     assertThat(after(written, insert)).containsExactly("1|a", "2|a", "11|i", "12|i");
   }
 
+  @Tag("sampled")
   @ParameterizedTest
   @EnumSource
   void select(Written written) {
