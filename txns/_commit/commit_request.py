@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from txns._commit.file_conflicts import Meetings
 from txns._commit.leftovers import Leftovers
-from txns._commit.turns import APPENDS_WAIT_FROM, NO_CLAIM, Claim
+from txns._commit.turns import APPENDS_WAIT_FROM, Claim
 from txns._log.entry import Isolation, Kind
 from txns._stage.read_set import ReadSet
 
@@ -81,15 +81,14 @@ class CommitRequest:
         writes = self.writes.values()
         if self.adopter:
             return replace(self.adopter, uuids=_uuids(writes))
-        leaves = self.turn.held - {self.key.txn_id} if self.turn else frozenset()
         if self.kind is not Kind.COMMIT or self.key.commit_ts is not None:  # whose time would go by
-            return Claim(leaves=leaves)
+            return Claim(leaves=self._leaves)
         appends = all(staged.append_only and not staged.create for staged in writes)
         return Claim(
             age=self._age,
             uuids=_uuids(writes),
             waits_from=APPENDS_WAIT_FROM if appends and self.reads.is_blind else 1,
-            leaves=leaves,
+            leaves=self._leaves,
         )
 
     @property
@@ -97,11 +96,18 @@ class CommitRequest:
         return self.turn.ticket if self.turn else self.read_ts, self.key.txn_id
 
     @property
+    def _leaves(self) -> frozenset[str]:
+        return self.turn.held - {self.key.txn_id} if self.turn else frozenset()
+
+    @property
     def adopting(self) -> Claim:
-        """How old an adoption is that it makes: as it is itself; an append like others."""
+        """How old an adoption is that it makes: as it is itself; an append like others.
+
+        It does not wait for what its own tries before have reserved, and takes that out.
+        """
         if self.key.commit_ts is not None:
-            return NO_CLAIM
-        return Claim(age=self._age, waits_from=APPENDS_WAIT_FROM)
+            return Claim(leaves=self._leaves)
+        return Claim(age=self._age, waits_from=APPENDS_WAIT_FROM, leaves=self._leaves)
 
 
 def _uuids(writes: Iterable[StagedTable]) -> frozenset[str]:

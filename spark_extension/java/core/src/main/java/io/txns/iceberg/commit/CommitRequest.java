@@ -112,10 +112,13 @@ public record CommitRequest(
         met);
   }
 
-  /** How old an adoption is that it makes: as it is itself; an append like others. */
+  /**
+   * How old an adoption is that it makes: as it is itself; an append like others. It does not wait
+   * for what its own tries before have reserved, and takes that out.
+   */
   Turns.Claim adopting() {
     return new Turns.Claim(
-        turn.ticket(), key.txnId(), Set.of(), Turns.APPENDS_WAIT_FROM, null, Set.of());
+        turn.ticket(), key.txnId(), Set.of(), Turns.APPENDS_WAIT_FROM, null, leaves());
   }
 
   /** What is to be logged of a staged table, at a {@code commit_ts} in ms. */
@@ -137,14 +140,16 @@ public record CommitRequest(
     if (adopter != null) {
       return adopter.forTables(uuids());
     }
-    Set<String> leaves =
-        turn.held().stream().filter(id -> !id.equals(key.txnId())).collect(Collectors.toSet());
     if (kind != EntryKind.COMMIT) {
-      return Turns.Claim.leaving(leaves);
+      return Turns.Claim.leaving(leaves());
     }
     boolean appends = writes.values().stream().allMatch(one -> one.isAppendOnly());
     int waitsFrom = appends && reads.isBlind() ? Turns.APPENDS_WAIT_FROM : 1;
-    return new Turns.Claim(turn.ticket(), key.txnId(), uuids(), waitsFrom, null, leaves);
+    return new Turns.Claim(turn.ticket(), key.txnId(), uuids(), waitsFrom, null, leaves());
+  }
+
+  private Set<String> leaves() {
+    return turn.held().stream().filter(id -> !id.equals(key.txnId())).collect(Collectors.toSet());
   }
 
   private Set<String> uuids() {
