@@ -51,7 +51,8 @@ def adopt_all(parts: Parts, is_over: Callable[[], bool]) -> Iterator[Adopted]:
 
     Args:
         parts: Of the handle.
-        is_over: Asked before each table whether to stop: there may be thousands.
+        is_over: Asked whether to stop, before each table, of which there may be thousands, and
+            while it is waited for others.
 
     Raises:
         Exception: The log, or the catalog's list of tables, cannot be read.
@@ -65,7 +66,7 @@ def adopt_all(parts: Parts, is_over: Callable[[], bool]) -> Iterator[Adopted]:
             _LOG.debug("not looked at", exc_info=True, extra=fields(table=name))
             continue
         if due:
-            yield from _adopted(parts, name, due)
+            yield from _adopted(parts, name, due, is_over)
 
 
 def adopt_named(
@@ -90,7 +91,7 @@ def adopt_named(
             yield Adopted(name, None, error)
             continue
         if due:
-            yield from _adopted(parts, name, due)
+            yield from _adopted(parts, name, due, is_over)
 
 
 def _due(parts: Parts, name: Identifier) -> TableMetadata | None:
@@ -112,10 +113,12 @@ def _due(parts: Parts, name: Identifier) -> TableMetadata | None:
     return metadata if ours and parts.adoption.is_due(metadata) else None
 
 
-def _adopted(parts: Parts, name: Identifier, due: TableMetadata) -> Iterator[Adopted]:
+def _adopted(
+    parts: Parts, name: Identifier, due: TableMetadata, is_over: Callable[[], bool]
+) -> Iterator[Adopted]:
     """Adopt what is due of a table; tell of each branch that is left to a person for its rows."""
     try:
-        for entry in parts.committer.adopting(name):
+        for entry in parts.committer.adopting(name, is_over):
             yield Adopted(name, entry)
         for why in parts.adoption.why_left(due):
             yield Adopted(name, None, Unsupported(why))

@@ -14,7 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns._commit import new_names
 from txns._commit.adoption import StrangerMet
 from txns._commit.group import Origin
-from txns._commit.turns import NO_CLAIM
+from txns._commit.turns import NO_CLAIM, MustWait, never
 from txns._iceberg.known_tables import load_table
 from txns._log.entry import Entry, Kind
 from txns._logger import about, fields, logger
@@ -30,7 +30,7 @@ from txns.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
 
@@ -319,8 +319,8 @@ class Committer:
         """
         Make entries of what strangers have appended to a table, and apply them.
 
-        Who does so at the same time makes the same ones. If strangers go on meanwhile, or others
-        write the table each time, the rest is left to who comes next.
+        Who does so at the same time makes the same ones. If strangers go on meanwhile, others
+        write the table each time, or it was waited for them, the rest is left to who comes next.
 
         Returns:
             What it has made; empty where there was nothing to adopt, or others have adopted it.
@@ -336,9 +336,15 @@ class Committer:
         for _made in self._rounds(table, request.adopting, request.key.attempts):
             pass
 
-    def adopting(self, table: Identifier) -> Iterator[Entry]:
+    def adopting(
+        self, table: Identifier, is_given_up: Callable[[], bool] = never
+    ) -> Iterator[Entry]:
         """
         Do the same; give each entry when it is made, and say so where the last one is not.
+
+        Args:
+            table: Its name.
+            is_given_up: Asked while it is waited for others, which may take minutes.
 
         Raises:
             Conflict: Others have written the table each time: something is still to be adopted.
@@ -346,10 +352,13 @@ class Committer:
             Exception: As for `adopt`.
         """
         lost: TxnsError | None = None
-        for made in self._rounds(table):
-            lost = None if isinstance(made, Entry) else made
-            if isinstance(made, Entry):
-                yield made
+        try:
+            for made in self._rounds(table, is_given_up=is_given_up):
+                lost = None if isinstance(made, Entry) else made
+                if isinstance(made, Entry):
+                    yield made
+        except MustWait:
+            return
         request = self._due(table) if lost else None
         if lost and request:
             _delete_staged(request)
@@ -360,25 +369,35 @@ class Committer:
         table: Identifier,
         adopter: Claim | None = None,
         attempts: Attempts | None = None,
+        is_given_up: Callable[[], bool] = never,
     ) -> Iterator[Entry | TxnsError]:
         """
         Adopt, round by round, until nothing is due: give what each has made, or lost by.
 
-        Before each swap it is waited for the older: adoptions in turn would keep these from theirs.
+        Before a swap it is waited for the older: adoptions in turn would keep these from theirs.
+        That round is the last one: other tables may be waiting for who adopts.
 
         Args:
             table: Its name.
             adopter: How old who adopts is; None where he does nothing else, and is the youngest.
             attempts: Of what it is done for, which has waited where the adoption has.
+            is_given_up: Asked while it is waited.
+
+        Raises:
+            MustWait: It was given up.
+            Exception: As for `adopt`.
         """
-        lost = False
+        lost, waited_ms = False, 0
         for number in range(_ROUNDS):
+            if waited_ms:
+                return
             if lost:
                 self._clock.back_off(_BACK_OFF_MS * 2**number)
             request = self._due(table)
             if request is None:
                 return
-            request = replace(request, adopter=adopter or request.adopting)
+            alone = replace(request.adopting, is_given_up=is_given_up)
+            request = replace(request, adopter=adopter or alone)
             try:
                 entry = self.commit_once(request)
             except (Conflict, CommitStateUnknown) as error:  # the next round tells
@@ -387,8 +406,9 @@ class Committer:
                 yield error
                 continue
             finally:
+                waited_ms = request.key.attempts.waited_ms
                 if attempts:
-                    attempts.waited_ms += request.key.attempts.waited_ms
+                    attempts.waited_ms += waited_ms
             _LOG.info("adopted what was appended past the log", extra=fields(table=table))
             lost = False
             self.apply(entry)

@@ -107,6 +107,7 @@ class CommitLoop:
             CommitStateUnknown: The last answer stays unknown. Under the caller's own id also when
                 every swap was lost: nothing is known of other tries.
             InvalidUsage: 55000, the commit table is missing, or another one.
+            MustWait: It was given up meanwhile.
             TxnsError: What `attempt` raises; definitely not committed. A conflict under the
                 caller's own id: neither by a try that began before.
             Exception: What the catalog or the storage says; it may be appended again. After a
@@ -118,6 +119,8 @@ class CommitLoop:
         member = self._appended(Member(key, attempt, tuple(tables), proposed_ts, claim))
         if isinstance(member.failure, MustWait):
             key.attempts.waited_ms += self.wait(claim)
+            if claim.is_given_up():
+                raise member.failure
             member = self._appended(member.again())
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
             member = self._appended(member.again())
@@ -135,6 +138,8 @@ class CommitLoop:
         """
         began_ms, waited_ms = self._clock.elapsed_ms(), 0
         while waited_ms < LASTS_MS_MAX and (one := self._is_waited_for(claim)):
+            if claim.is_given_up():
+                break
             look_ms = max(_LOOK_MS, min(waited_ms // 4, one.lasts_ms // 20, _LOOK_MAX_MS))
             self._clock.sleep(look_ms - look_ms // 4)
             self._clock.back_off(look_ms // 4)  # or all who wait would look at once

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from txns._log.reservation import LASTS_MS_MAX, RESERVATIONS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from txns._clock import Clock
     from txns._log.reservation import Reservation
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _SEEN_MAX = 4 * RESERVATIONS_MAX
 _KEPT_MS = 4 * LASTS_MS_MAX
 """For how long one is remembered that heads do not show any more: some threads are late."""
+
+
+def never() -> bool:
+    """Say that nothing is given up."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Claim:
         waits_from: How often an older one must have reserved at least.
         takes: What the entry reserves.
         leaves: The ids of tries whose reservations it takes out.
+        is_given_up: Asked while it is waited: whether there is to be no entry any more.
     """
 
     age: tuple[int, str] = (0, "")
@@ -42,6 +48,7 @@ class Claim:
     waits_from: int = 1
     takes: Reservation | None = None
     leaves: frozenset[str] = frozenset()
+    is_given_up: Callable[[], bool] = never
 
     def reserved(self, before: Iterable[Reservation]) -> tuple[Reservation, ...]:
         """Give what is reserved from its entry on."""

@@ -11,7 +11,9 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
+from txns._admin.adopt import adopt_all
 from txns._clock import SystemClock
+from txns._commit.adoption import Adoption
 from txns._commit.drafts import control_entry
 from txns._commit.group import Key
 from txns._commit.turns import Claim, Turns
@@ -189,6 +191,15 @@ def test_there_are_only_so_many(lake, handle, names):
     assert [NUMBER_MAX] == [each.number for each in _standing(handle)]
 
 
+def _reserve(handle, wanted):
+    key = Key.fresh(handle.parts.clock.new_txn_id())
+    handle.parts.loop.append(
+        key,
+        lambda state, _head, ts: control_entry(Kind.ADVANCE, key.txn_id, state, ts),
+        claim=Claim(takes=wanted),
+    )
+
+
 def _fill(handle, count):
     """Reserve another table for some who are younger than all."""
     parts, key = handle.parts, Key.fresh(handle.parts.clock.new_txn_id())
@@ -249,6 +260,24 @@ def test_what_may_have_been_reserved_is_left_out(lake, handle, names, monkeypatc
     assert () == _standing(handle)
 
 
+def test_what_is_taken_out_meanwhile_costs_nobody_a_swap(lake, handle, names, monkeypatch):
+    """1. Who gives up sees that it stands. 2. Somebody takes it out, who has waited for it."""
+    own = handle.begin(after=_lose(handle, lake.open(), *names))
+    own.rollback()
+    new_txn_id, uppers = lake.clock.new_txn_id, []
+
+    def taken_out():  # before the swap that has this id
+        monkeypatch.setattr(lake.clock, "new_txn_id", new_txn_id)
+        lake.open().give_up(own)
+        uppers.append(handle.upper)
+        return new_txn_id()
+
+    monkeypatch.setattr(lake.clock, "new_txn_id", taken_out)
+    assert 1 == len(_standing(handle))
+    handle.give_up(own)
+    assert ([handle.upper], ()) == (uppers, _standing(handle))
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_what_waits_behind_an_own_one_has_its_time_before_it(lake, handle, names, again):
     """When its transaction gives up, or reserves anew, however late."""
@@ -257,12 +286,7 @@ def test_what_waits_behind_an_own_one_has_its_time_before_it(lake, handle, names
     own = handle.begin(after=lost)
     (first,) = _standing(handle)
     behind = Reservation("behind", first.uuids, first.ticket + 1, 1, 1000)
-    key = Key.fresh(lake.clock.new_txn_id())
-    handle.parts.loop.append(
-        key,
-        lambda state, _head, ts: control_entry(Kind.ADVANCE, key.txn_id, state, ts),
-        claim=Claim(takes=behind),
-    )
+    _reserve(handle, behind)
     assert (first, behind) == seen.standing(_standing(handle))
     lake.clock.ahead_ms += 1100
     own.rollback()
@@ -497,6 +521,104 @@ def test_who_adopts_on_his_way_is_as_old_as_he_is(lake, handle, names, apply):
     young.commit()
     assert two.lasts_ms - 1500 <= young.attempts.waited_ms <= 1.5 * two.lasts_ms
     third.rollback()
+
+
+@pytest.mark.parametrize("apply", ["inline", "atomic"])
+def test_who_adopts_on_his_way_does_not_wait_for_his_tries_before(lake, names, monkeypatch, apply):
+    """
+    1. The third try reserves for the second time, and does not hear of it. 2. It loses.
+
+    3. Nothing can be reserved for the fourth one, which adopts.
+    """
+    read, written = names
+    handle = lake.open(apply=apply)
+    other = lake.open()
+    older = [other.begin() for _ in range(3)]  # who wait for nobody
+    handle.catalog().load_table(written).append(rows(9))
+    append = handle.parts.loop.append
+
+    def unheard(*args, **options):
+        append(*args, **options)
+        raise OSError("no answer")
+
+    def unsent(*_args, **_options):
+        raise OSError("no route")
+
+    lost = _lose(handle, other, *names, faster=older.pop(), took_ms=2000)
+    lost = _lose(handle, other, *names, after=lost, faster=older.pop(), took_ms=2000)
+    with monkeypatch.context() as patched:
+        patched.setattr(handle.parts.loop, "append", unheard)
+        third = handle.begin(after=lost)
+        patched.undo()
+        assert [(third.txn_id, 2)] == [(each.txn_id, each.number) for each in _standing(handle)]
+        ids(third.load_table(read))
+        third.load_table(written).append(rows(7))
+        older[0].load_table(read).append(rows(8))
+        older[0].commit()
+        with pytest.raises(txns.Conflict):
+            third.commit()
+        patched.setattr(handle.parts.loop, "append", unsent)
+        fourth = handle.begin(after=third)
+    assert fourth.options.turn.number == 1
+    fourth.load_table(read).append(rows(4))
+    ids(fourth.load_table(written))
+    lake.another_catalog().load_table(read).append(rows(100))
+    lake.clock.slept_ms = 0
+    fourth.commit()
+    assert (0, ()) == (fourth.attempts.waited_ms, _standing(handle))
+    assert lake.clock.slept_ms < 1000
+    (adoption,) = [each for each in lake.standing() if each.kind is Kind.ADOPT]
+    assert () == adoption.reserved
+
+
+def test_who_only_adopts_waits_once(lake, names, monkeypatch):
+    """
+    Else `txns adopt --watch` would leave all other tables for one of them.
+
+    1. It waits for an older one. 2. Somebody commits to the table, and another one reserves it.
+    """
+    lazy = lake.open(apply="next")
+    begun = [lazy.begin() for _ in range(5)]  # who wait for nobody
+    for txn in begun:
+        txn.load_table(names[0]).append(rows(4))
+    ticket = lazy.upper + 1
+    lazy.catalog().load_table(names[1]).append(rows(9))
+    lake.another_catalog().load_table(names[0]).append(rows(100))
+    uuid = str(lake.catalog.load_table(names[0]).metadata.table_uuid)
+    due, found = Adoption.due, []
+
+    def due_and_overtaken(adoption, table):
+        request = due(adoption, table)
+        if begun and len(found) % 2 == 0:  # the second look of each is whether something is left
+            begun.pop().commit()
+            _reserve(lazy, _reserved(f"again{len(found)}", uuid, ticket=ticket, number=2))
+        found.append(request)
+        return request
+
+    monkeypatch.setattr(Adoption, "due", due_and_overtaken)
+    committer = lake.open().parts.committer
+    lake.clock.slept_ms = 0
+    with pytest.raises(txns.Conflict):
+        [*committer.adopting(("shop", "a"))]
+    assert 4 == len(begun)
+    assert 900 <= lake.clock.slept_ms <= 1500
+    begun.clear()
+    assert 1 == len([*committer.adopting(("shop", "a"))])
+    assert 100 in ids(lazy.snapshot().load_table(names[0]))
+
+
+def test_who_adopts_ends_while_he_waits(lake, handle, names):
+    """And leaves nothing: SIGTERM ends `txns adopt --watch`, not a turn that may take minutes."""
+    uuid = str(handle.catalog().load_table(names[0]).metadata.table_uuid)
+    _reserve(handle, _reserved("older", uuid, ticket=0, number=2, lasts_ms=60_000))
+    lake.another_catalog().load_table(names[0]).append(rows(100))
+    before, standing = lake.files(), _standing(handle)
+    lake.clock.slept_ms = 0
+    parts = lake.open().parts
+    assert [] == [*adopt_all(parts, lambda: lake.clock.slept_ms > 2000)]
+    assert 2000 < lake.clock.slept_ms < 5000
+    assert (before, standing) == (lake.files(), _standing(handle))
+    assert 1 == len([*adopt_all(parts, lambda: False)])
 
 
 def test_who_was_overridden_reserves_nothing_for_a_while(lake, handle, names):

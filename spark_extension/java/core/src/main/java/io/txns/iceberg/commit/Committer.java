@@ -352,7 +352,7 @@ public final class Committer {
   /**
    * Make entries of what strangers have appended to a table, and apply them. Who does so at the
    * same time makes the same ones; if strangers go on meanwhile, the rest is left to who comes
-   * next. It waits for the older as the youngest does.
+   * next, as it is after a wait: it waits for the older as the youngest does, and once.
    *
    * @return whether there was anything
    * @throws TxnException 55000 where it cannot be adopted, with the reason
@@ -365,7 +365,8 @@ public final class Committer {
   private boolean adopt(TableIdentifier table, Turns.Claim adopter, Attempts waiting) {
     boolean adopted = false;
     boolean lost = false;
-    for (int round = 0; round < ROUNDS; round++) {
+    long waitedMs = 0;
+    for (int round = 0; round < ROUNDS && waitedMs == 0; round++) {
       if (lost) {
         clock.backOff(BACK_OFF_MS << round);
       }
@@ -383,7 +384,8 @@ public final class Committer {
         lost = true;
         continue;
       } finally {
-        waiting.waited(request.get().key().attempts().waitedMs());
+        waitedMs = request.get().key().attempts().waitedMs();
+        waiting.waited(waitedMs);
       }
       lost = false;
       LOG.info(LogFields.of(table), "adopted what was appended past the log");

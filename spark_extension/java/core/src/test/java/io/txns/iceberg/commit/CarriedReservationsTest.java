@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assertions.assertTimeout;
 
 import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
@@ -24,8 +25,10 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Reservation;
 import io.txns.iceberg.log.Swap;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -104,6 +107,84 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(handle.services().committer().adopt(id("shop.a"))).isTrue();
     assertThat(System.nanoTime() - beganNs).isGreaterThan(3_000_000_000L);
     assertThat(reserved()).isEmpty();
+  }
+
+  /**
+   * For nobody: they are over.
+   *
+   * <p>1. The third try reserves for the second time, and does not hear of it. 2. It loses. 3.
+   * Nothing can be reserved for the fourth one, which adopts.
+   */
+  @Test
+  void whoAdoptsOnHisWayDoesNotWaitForHisTriesBefore() {
+    TxnHandle atomic = lake.atomic();
+    Transaction third = atomic.begin(BeginOptions.defaults());
+    reserve(new Reservation(third.id(), List.of(uuid("shop.a")), third.readTs(), 2, 30_000));
+    Transaction fourth =
+        atomic
+            .begin(BeginOptions.defaults())
+            .inTurn(new Turn(third.readTs(), 1, null, Set.of(third.id())));
+    append(atomic.catalog(() -> fourth).loadTable(id("shop.a")), 2);
+    append(outside.loadTable(id("shop.a")), 100);
+    assertThat(assertTimeout(Duration.ofSeconds(20), fourth::commit)).isNotNull();
+    assertThat(fourth.waitedMs()).isZero();
+    assertThat(newest(EntryKind.ADOPT).reserved()).isEmpty();
+    assertThat(lake.txnIds("shop.a")).contains(2L, 100L);
+  }
+
+  /**
+   * Else one table would hold up whoever adopts for others as well.
+   *
+   * <p>1. It waits for an older one. 2. Somebody commits to the table, and another one reserves it.
+   */
+  @Test
+  void whoOnlyAdoptsWaitsOnce() {
+    Transaction overtaking = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> overtaking).loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.b")), 3);
+    append(outside.loadTable(id("shop.a")), 100);
+    long ticket = overtaking.readTs() + 1;
+    List<String> uuids = List.of(uuid("shop.a"));
+    reserve(new Reservation("first", uuids, ticket, 2, 30_000));
+    AtomicLong passedMs = new AtomicLong();
+    TxnHandle writer =
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              if (overtaking.state() == Transaction.State.ACTIVE) {
+                overtaking.commit();
+                reserve(new Reservation("second", uuids, ticket, 2, 30_000));
+              }
+              real.commit(base, next);
+            },
+            fast(passedMs));
+    assertThat(writer.services().committer().adopt(id("shop.a"))).isFalse();
+    assertThat(overtaking.state()).isEqualTo(Transaction.State.COMMITTED);
+    assertThat(passedMs.get()).isBetween(29_000L, 40_000L);
+    assertThat(writer.services().committer().adopt(id("shop.a"))).isTrue();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 100L);
+  }
+
+  private static TxnClock fast(AtomicLong passedMs) {
+    return new MovedClock() {
+      @Override
+      public long elapsedMs() {
+        return super.elapsedMs() + passedMs.get();
+      }
+
+      @Override
+      public void backOff(long maxMs) {
+        passedMs.addAndGet(maxMs);
+      }
+    };
+  }
+
+  private Entry newest(EntryKind kind) {
+    return handle.services().log().load().state().entries().stream()
+        .filter(entry -> entry.kind() == kind)
+        .reduce((before, entry) -> entry)
+        .orElseThrow();
   }
 
   /** It has kept nobody, and its holder may come yet. */
@@ -190,6 +271,28 @@ class CarriedReservationsTest extends TwoTables {
     assertThat(reserved()).containsExactly(full);
   }
 
+  /** 1. Who gives up sees that it stands. 2. Somebody takes it out, who has waited for it. */
+  @Test
+  void whatIsTakenOutMeanwhileCostsNobodyASwap() {
+    Transaction own = handle.begin(BeginOptions.defaults(), lost(null), 40_000);
+    own.rollback();
+    List<Long> uppers = new ArrayList<>();
+    TxnClock late =
+        new MovedClock() {
+          @Override
+          public String newTxnId() { // which its swap has
+            if (uppers.isEmpty()) {
+              reserve();
+              uppers.add(handle.upper());
+            }
+            return super.newTxnId();
+          }
+        };
+    TxnHandle other = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, late);
+    other.giveUp(own);
+    assertThat(uppers).containsExactly(handle.upper());
+  }
+
   /** Until the own one before it is given up. */
   @Test
   void whatIsBehindAnOwnOneHasItsTimeBeforeIt() {
@@ -221,20 +324,9 @@ class CarriedReservationsTest extends TwoTables {
         new Reservation("first", List.of(uuid("shop.a")), 0, 1, 100_000),
         new Reservation("second", List.of(uuid("shop.a"), uuid("shop.b")), 1, 1, 100_000));
     AtomicLong passedMs = new AtomicLong();
-    TxnClock fast =
-        new MovedClock() {
-          @Override
-          public long elapsedMs() {
-            return super.elapsedMs() + passedMs.get();
-          }
-
-          @Override
-          public void backOff(long maxMs) {
-            passedMs.addAndGet(maxMs);
-          }
-        };
     TxnHandle late =
-        TxnHandle.open("lake", Map.of("sharing", "late"), lake.catalog(), () -> Lake.INLINE, fast);
+        TxnHandle.open(
+            "lake", Map.of("sharing", "late"), lake.catalog(), () -> Lake.INLINE, fast(passedMs));
     late.awaitTurn(lost);
     assertThat(passedMs.get()).isGreaterThan(119_000);
     passedMs.set(0);
