@@ -44,6 +44,47 @@ def test_a_statement_that_begins_no_transaction_before_it_is_known(
     assert is_own == _statements.is_own(sql)
 
 
+@pytest.mark.parametrize(
+    ("sql", "may_end"),
+    [
+        ("COMMIT", True),
+        ("/* BEGIN */ end", True),
+        ("BEGIN ATOMIC SELECT 1; END", True),
+        ("BEGIN INSERT INTO t VALUES (1); COMMIT; END", True),
+        ("EXECUTE IMMEDIATE 'COMMIT'", True),
+        ("-- x\nexecute immediate x", True),
+        ("INSERT INTO t VALUES ('${x}')", True),
+        ("ROLLBACK", False),
+        ("BEGIN", False),
+        ("INSERT INTO t VALUES ('begin')", False),
+        ("UPDATE t SET v = 'it''s to EXECUTE' WHERE k = \"BEGIN\"", False),
+        ("INSERT INTO `begin` VALUES (1)", False),
+        ("INSERT INTO t VALUES (1) -- begin", False),
+        (f"INSERT INTO t VALUES ('{'x' * 2000}', 'begin') -- begin", False),
+        ("SELECT begin FROM t", False),
+    ],
+)
+def test_a_statement_that_may_end_a_transaction_is_known(sql: str, *, may_end: bool) -> None:
+    """What is quoted is no statement: the server would be asked, and a certain loss be doubted."""
+    assert may_end == _statements.may_end(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "ends"),
+    [
+        ("/* a */ COMMIT", True),
+        ("end;", True),
+        ("BEGIN ATOMIC SELECT 1; END", True),
+        ("BEGIN", False),
+        ("ROLLBACK", False),
+        ("'COMMIT'", False),
+        ("BEGIN SELECT 'COMMIT'; END", False),
+    ],
+)
+def test_a_statement_that_commits_is_known(sql: str, *, ends: bool) -> None:
+    assert ends == _statements.ends(sql)
+
+
 class Dying:
     """A server that is gone after some statements; Spark's own errors, as the driver gives them."""
 
