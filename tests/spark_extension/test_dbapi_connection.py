@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -215,6 +216,45 @@ def test_a_session_that_is_lost_after_a_hidden_commit(then: str, *, autocommit: 
         connection.commit()
 
 
+@pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.parametrize("sql", ["BEGIN ATOMIC INSERT INTO t VALUES (1); END", "DELETE FROM t"])
+def test_what_nobody_knows_stays_unknown(sql: str, *, autocommit: bool) -> None:
+    """
+    Who is told once that it may have committed is not told later that it has not.
+
+    1. A statement may have committed, and loses the session. 2. The session is asked, in vain.
+    """
+    server = Dying(2)
+    connection = _connection.Connection(server, autocommit=autocommit)
+    connection.begin()
+    connection.cursor().execute("EXECUTE IMMEDIATE x")
+    with pytest.raises(dbapi.CommitStateUnknown) as first:
+        connection.cursor().execute(sql)
+    sent = len(server.sent)
+    for ask in (lambda: connection.in_transaction, connection.commit, connection.begin):
+        with pytest.raises(dbapi.CommitStateUnknown) as raised:
+            ask()
+        assert first.value is raised.value
+    assert sent == len(server.sent)
+    with pytest.raises(dbapi.CommitStateUnknown) as raised:
+        connection.cursor().execute("SHOW TRANSACTION")
+    assert first.value is raised.value
+    assert connection.unknown is raised.value
+
+
+def test_an_atomic_block_that_loses_the_session_stays_unknown() -> None:
+    """It is the first statement, so that no transaction is open before it."""
+    server = Dying(0)
+    connection = _connection.Connection(server)
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.cursor().execute("BEGIN ATOMIC INSERT INTO t VALUES (1); END")
+    with pytest.raises(dbapi.CommitStateUnknown):
+        _ = connection.in_transaction
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.commit()
+    assert 1 == len(server.sent)
+
+
 class Cut:
     """A server that does not answer for a while, and keeps its session, with what is open in it."""
 
@@ -279,9 +319,16 @@ def test_a_session_that_comes_back_with_its_transaction(*, autocommit: bool) -> 
     with pytest.raises(dbapi.ConnectionLost):
         connection.cursor().execute("INSERT INTO t VALUES (1)")
     server.is_cut = False
-    assert connection.in_transaction
-    with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
-        connection.commit()
+    del server.sent[:]
+    asked = (
+        lambda: connection.in_transaction,
+        connection.commit,
+        *(partial(connection.cursor().execute, sql) for sql in ("COMMIT", "DELETE FROM t")),
+    )
+    for ask in asked:
+        with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
+            ask()
+    assert not server.sent
     connection.rollback()
     connection.commit()
     del server.sent[:]
@@ -358,6 +405,10 @@ def test_a_refused_commit_that_may_have_landed_is_unknown(at_rollback: dbapi.Err
     with pytest.raises(dbapi.CommitStateUnknown) as caught:
         connection.commit()
     assert "t" == caught.value.txn_id
+    if isinstance(at_rollback, dbapi.ConnectionLost):
+        with pytest.raises(dbapi.CommitStateUnknown) as again:
+            connection.commit()
+        assert caught.value is again.value
 
 
 @pytest.mark.parametrize(
