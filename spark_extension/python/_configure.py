@@ -139,17 +139,22 @@ def _launched_settings(builder: SparkSession.Builder) -> Settings | None:
     under spark-submit it is there before Python is.
 
     Raises:
-        SessionAlreadyRunning: It was launched without the extension's jar, or its session
-            was started without the extension.
+        SessionAlreadyRunning: As `launched_conf`.
     """
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # noqa: SLF001
         return None
-    conf = _launched_conf()
+    conf = launched_conf()
     return Settings(builder=_options_of(builder), submit=dict(conf.getAll()), defaults={})
 
 
-def _launched_conf() -> SparkConf:
-    """Return what the JVM of this process was launched with, and its Spark started; see above."""
+def launched_conf() -> SparkConf:
+    """
+    Return what the JVM of this process was launched with, and its Spark started.
+
+    Raises:
+        SessionAlreadyRunning: It was launched without the extension's jar, or its session
+            was started without the extension.
+    """
     context = SparkContext._active_spark_context  # noqa: SLF001
     SparkContext._ensure_initialized()  # noqa: SLF001
     conf = context.getConf() if context is not None else SparkConf()
@@ -228,7 +233,7 @@ def settings_outside() -> Settings:
     """Return what is configured for a session that has no options of its own."""
     launched = None
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
-        launched = dict(_launched_conf().getAll())
+        launched = dict(launched_conf().getAll())
     found = settings_of({}, _spark_home())
     return found if launched is None else Settings(builder={}, submit=launched, defaults={})
 
@@ -253,7 +258,7 @@ def settings_beside(
             warehouse is given; or the JVM that runs lacks the catalog's driver.
     """
     _check_names(catalog, {})
-    _launched_conf()
+    launched_conf()
     kept = _kept_options(settings, catalog, uri, warehouse)
     if uri is None and _catalog.says_where(kept) and warehouse not in {None, kept.get("warehouse")}:
         raise ConfigurationError(

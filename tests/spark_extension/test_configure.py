@@ -343,14 +343,21 @@ def test_another_iceberg_patch_version_is_warned_about() -> None:
 def test_running_session_without_the_extension_is_refused(
     run_script: Callable[[str], str],
 ) -> None:
-    """Also after spark.stop(): its JVM stays, and reads no further jars."""
+    """Also to a connection; and after spark.stop(): its JVM stays, and reads no further jars."""
     printed = run_script(
         """
         import txns_spark
         from pyspark.sql import SparkSession
+        from txns_spark import dbapi
 
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
         spark = spark.getOrCreate()
+        for place in ({}, {"warehouse": "x"}):
+            try:
+                dbapi.connect(**place)
+            except dbapi.OperationalError as error:
+                print(error)
+        dbapi.connect(catalog="spark_catalog", autocommit=True).close()
         for _ in range(2):
             try:
                 txns_spark.configure(SparkSession.builder)
@@ -359,7 +366,9 @@ def test_running_session_without_the_extension_is_refused(
             spark.stop()
         """
     )
-    session, jvm = [line for line in printed.splitlines() if line]
-    assert "spark.sql.extensions is static: call spark.stop()" in session
+    *sessions, jvm = [line for line in printed.splitlines() if line]
+    assert 3 == len(sessions)
+    for session in sessions:
+        assert "spark.sql.extensions is static: call spark.stop()" in session
     assert f"without {OUR_EXTENSION}" in jvm or f"without {ICEBERG_EXTENSION}" in jvm
     assert "--packages" in jvm

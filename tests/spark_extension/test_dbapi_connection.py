@@ -1,4 +1,4 @@
-"""What a connection knows of a statement before it is sent."""
+"""What a connection says of its transaction, whatever its server answers."""
 
 from __future__ import annotations
 
@@ -9,81 +9,12 @@ import pyarrow as pa
 import pytest
 
 from txns_spark import dbapi
-from txns_spark.dbapi import _connection, _statements
+from txns_spark.dbapi import _connect, _connection
 from txns_spark.dbapi._connection import Status
 from txns_spark.dbapi._session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.mark.parametrize(
-    ("sql", "is_own"),
-    [
-        ("/* a /* b */ */ COMMIT", True),
-        ("-- a\rROLLBACK TO SAVEPOINT `x`", True),
-        ("begin;", True),
-        ("BEGIN /* only that */", True),
-        ("BEGIN -- a\n WORK", True),
-        ("BEGIN ID 'x'", True),
-        ("BEGIN COMMENT 'x'", True),
-        ("BEGIN ATOMIC SELECT 1; END", True),
-        ("SET TRANSACTION READ ONLY", True),
-        ("SHOW TRANSACTION", True),
-        ("BEGIN INSERT INTO t VALUES (1); END", False),
-        ("BEGIN /* a */ COMMENT ON TABLE t IS 'x'; END", False),
-        ("BEGIN\nEND", False),
-        ("SAVEPOINT a", False),
-        ("SET x = 1", False),
-        ("COMMITTED", False),
-    ],
-)
-def test_a_statement_that_begins_no_transaction_before_it_is_known(
-    sql: str, *, is_own: bool
-) -> None:
-    """A script is none, and SAVEPOINT needs a transaction."""
-    assert is_own == _statements.is_own(sql)
-
-
-@pytest.mark.parametrize(
-    ("sql", "may_end"),
-    [
-        ("COMMIT", True),
-        ("/* BEGIN */ end", True),
-        ("BEGIN ATOMIC SELECT 1; END", True),
-        ("BEGIN INSERT INTO t VALUES (1); COMMIT; END", True),
-        ("EXECUTE IMMEDIATE 'COMMIT'", True),
-        ("-- x\nexecute immediate x", True),
-        ("INSERT INTO t VALUES ('${x}')", True),
-        ("ROLLBACK", False),
-        ("BEGIN", False),
-        ("INSERT INTO t VALUES ('begin')", False),
-        ("UPDATE t SET v = 'it''s to EXECUTE' WHERE k = \"BEGIN\"", False),
-        ("INSERT INTO `begin` VALUES (1)", False),
-        ("INSERT INTO t VALUES (1) -- begin", False),
-        (f"INSERT INTO t VALUES ('{'x' * 2000}', 'begin') -- begin", False),
-        ("SELECT begin FROM t", False),
-    ],
-)
-def test_a_statement_that_may_end_a_transaction_is_known(sql: str, *, may_end: bool) -> None:
-    """What is quoted is no statement: the server would be asked, and a certain loss be doubted."""
-    assert may_end == _statements.may_end(sql)
-
-
-@pytest.mark.parametrize(
-    ("sql", "ends"),
-    [
-        ("/* a */ COMMIT", True),
-        ("end;", True),
-        ("BEGIN ATOMIC SELECT 1; END", True),
-        ("BEGIN", False),
-        ("ROLLBACK", False),
-        ("'COMMIT'", False),
-        ("BEGIN SELECT 'COMMIT'; END", False),
-    ],
-)
-def test_a_statement_that_commits_is_known(sql: str, *, ends: bool) -> None:
-    assert ends == _statements.ends(sql)
 
 
 class Dying:
@@ -528,3 +459,32 @@ def test_what_nobody_knows_is_kept_until_the_next_transaction() -> None:
     with pytest.raises(dbapi.CommitStateUnknown) as caught:
         connection.commit()
     assert caught.value is connection.unknown
+
+
+class Plain:
+    """A Spark that has neither the extension nor the catalog."""
+
+    driver = "session"
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def use(self, _catalog: str, _schema: str) -> bool:
+        return False
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        if sql == "SET":
+            return Answer(pa.table({"key": pa.array([], pa.string())}), is_command=False)
+        raise dbapi.ProgrammingError(f"not valid: {sql}", sqlstate="42601")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_catalog_that_is_not_there_is_told_whatever_its_rollback_says() -> None:
+    """A Spark without the extension knows no ROLLBACK, and that would hide the cure."""
+    server = Plain()
+    with pytest.raises(dbapi.ProgrammingError, match=r"give uri=\.\.\. or warehouse") as caught:
+        _connect._opened(lambda: server, ("lake", None), None, None, autocommit=True)
+    assert "3D000" == caught.value.sqlstate
+    assert server.is_closed

@@ -35,6 +35,8 @@ _DEFAULTS = {
 # The conditions of options that only the start of Spark sets.
 _FIXED = "CANNOT_MODIFY_"
 _CATALOGS = "spark.sql.catalog."
+# It is there without any options.
+_SPARKS_OWN = "spark_catalog"
 
 
 class Lake(NamedTuple):
@@ -83,7 +85,13 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
         lake: What it is to have. The options of its `config` are set where Spark runs already;
             what only a start sets, such as spark.driver.memory, stays as it is.
         spark: The session; that of this process if not told.
+
+    Raises:
+        ConfigurationError: As `configure`; SessionAlreadyRunning also where the Spark that runs
+            has neither the catalog nor the extension.
     """
+    from txns_spark import _configure  # noqa: PLC0415  (Thrift and Connect need no JVM)
+
     if spark is not None:
         session = spark.newSession()
         _give_catalogs(session, spark, lake, is_own=lake.is_told)
@@ -92,6 +100,9 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
     session = root.newSession()
     _give_catalogs(session, root, lake, is_own=lake.is_told or lake.is_configured)
     _set(session, lake.config)
+    if lake.catalog != _SPARKS_OWN and not session.conf.get(lake.key, ""):
+        # Where Spark has no extension either, options of the catalog would not help.
+        _configure.launched_conf()
     return session
 
 
