@@ -64,6 +64,35 @@ def test_another_uri_takes_no_warehouse_of_the_one_before() -> None:
         txns_spark.configure(made, uri="jdbc:sqlite:b.db")
 
 
+def test_another_server_gets_no_secrets_of_the_one_before() -> None:
+    """Nor its warehouse, or what else was for it alone; what is ours is for any."""
+    made = builder(**{"spark.sql.catalog.lake.header.x": "y", "spark.sql.catalog.other.token": "o"})
+    first = {"token": "t", "jdbc.password": "p", "txns.apply": "next"}
+    txns_spark.configure(made, uri="jdbc:sqlite:a.db", warehouse="a", **first)
+    again = configured(made, uri="jdbc:sqlite:a.db")
+    assert "t" == again["spark.sql.catalog.lake.token"]
+    assert "y" == again["spark.sql.catalog.lake.header.x"]
+    options = configured(made, uri="http://localhost:8181", **{"prefix": "x"})
+    key = "spark.sql.catalog.lake."
+    assert {
+        "type": "rest",
+        "uri": "http://localhost:8181",
+        "prefix": "x",
+        "txns.apply": "next",
+    } == {name.removeprefix(key): v for name, v in options.items() if name.startswith(key)}
+    assert "o" == options["spark.sql.catalog.other.token"]
+
+
+@pytest.mark.parametrize(("kind", "is_kept"), [("rest", True), ("hadoop", False)])
+def test_options_that_wait_for_their_uri_stay(kind: str, *, is_kept: bool) -> None:
+    """They are of no other server; a catalog of another kind is another lake."""
+    key = "spark.sql.catalog.lake."
+    given = {f"{key}type": kind, f"{key}token": "t", f"{key}warehouse": "w"}
+    options = configured(builder(**given), uri="http://localhost:8181")
+    assert "rest" == options[f"{key}type"]
+    assert is_kept == (f"{key}token" in options) == (f"{key}warehouse" in options)
+
+
 def test_the_session_catalog_has_a_class_of_its_own() -> None:
     with pytest.raises(errors.ConfigurationError, match="TxnSparkSessionCatalog"):
         txns_spark.configure(builder(), catalog="spark_catalog")
