@@ -69,6 +69,14 @@ def test_a_uri_is_a_lake_of_its_own(tmp_path: Path) -> None:
         connection.cursor().execute("CREATE NAMESPACE default")
     _fill(dbapi.connect(uri=uri, warehouse=warehouse, schema="default"), "c").close()
     assert list((tmp_path / "default").glob("t*"))
+    # What the connection names is its place, whatever its options say besides.
+    options = {"uri": f"jdbc:sqlite:file:{tmp_path}/elsewhere.db", "token": "elsewhere's"}
+    config = {f"spark.sql.catalog.lake.{name}": value for name, value in options.items()}
+    with dbapi.connect(uri=uri, warehouse=warehouse, schema="default", config=config) as connection:
+        cursor = connection.cursor()
+        assert [("c",)] == cursor.execute(_NAMES).fetchall()
+        settings = dict(cursor.execute("SET").fetchall())
+        assert "spark.sql.catalog.lake.token" not in settings
     with pytest.raises(dbapi.OperationalError, match="needs a warehouse"):
         dbapi.connect(uri=uri)
 

@@ -260,3 +260,28 @@ def test_many_rows_have_the_values_that_each_would_have_alone(
         (2, None, "2.5"),
         (3, seven, None),
     ] == cursor.fetchall()
+
+
+def test_ints_beside_floats_go_in_one_statement_as_they_are(
+    open_connection: Open, table: str
+) -> None:
+    """Spark makes a DOUBLE of both, which a column of another type takes without a loss."""
+    great = 2**53 - 1
+    cursor = open_connection().cursor()
+    cursor.execute(
+        f"CREATE TABLE {table} "
+        "(d DOUBLE, n DECIMAL(38,20), b BIGINT, a ARRAY<DOUBLE>, s STRUCT<x: DOUBLE>) USING iceberg"
+    )
+    rows: list[tuple[Any, ...]] = [
+        (0.5, great, 1.0, [1], dbapi.Struct(x=1)),
+        (1, 1.5, great, [0.5, 2], dbapi.Struct(x=None)),
+        (great, -great, -great, [None, 0.5], dbapi.Struct(x=0.5)),
+        (None, None, None, None, None),
+    ]
+    assert 1 == len(dbapi.alike(rows))
+    cursor.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", rows)
+    found = cursor.execute(f"SELECT * FROM {table} ORDER BY d").fetchall()
+    numbers = [*rows[3:], *rows[:3]]
+    assert numbers == [
+        tuple(dbapi.Struct(v) if isinstance(v, dict) else v for v in row) for row in found
+    ]

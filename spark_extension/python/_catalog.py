@@ -35,6 +35,7 @@ _NAMESPACES = """
 """
 _DRIVERS = {"jdbc:sqlite:": SQLITE, "jdbc:postgresql:": POSTGRESQL}
 DRIVER_CLASSES = {SQLITE: "org.sqlite.JDBC", POSTGRESQL: "org.postgresql.Driver"}
+_KINDS = {"http": "rest", "https": "rest", "thrift": "hive", "jdbc": "jdbc"}
 _WHERE_OPTIONS = frozenset({"type", "catalog-impl", "uri"})
 
 
@@ -80,11 +81,14 @@ def is_another(options: Mapping[str, str], uri: str | None, warehouse: str | Non
     """
     Tell whether a URI, or a warehouse alone, is of another lake than a catalog's options are.
 
+    A URI is not, where they are of its kind and have none: that completes them.
     A warehouse alone is, where the options are those of an embedded lake, whose catalog stands
     in its warehouse.
     """
     if uri is not None:
-        return says_where(options) and options.get("uri") != uri
+        if "uri" in options:
+            return options["uri"] != uri
+        return says_where(options) and options.get("type") != _kind(uri)
     if warehouse is None or not is_embedded(options):
         return False
     return _folder(warehouse) != _folder(options["warehouse"])
@@ -98,10 +102,9 @@ def is_embedded(options: Mapping[str, str]) -> bool:
     return options["uri"] == sqlite_uri(database, _SQLITE_OPTIONS)
 
 
-def without_place(options: Mapping[str, str]) -> dict[str, str]:
-    """Return a catalog's options without those that say where it, or its warehouse, is."""
-    place = _WHERE_OPTIONS | {"warehouse"}
-    return {name: value for name, value in options.items() if name not in place}
+def of_any_lake(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a catalog's options that are for another lake, too: ours."""
+    return {name: value for name, value in options.items() if name.startswith("txns.")}
 
 
 def sqlite_uri(database: Path, options: str) -> str:
@@ -128,19 +131,22 @@ def from_uri(uri: str, warehouse: str | None) -> Catalog:
             a warehouse.
     """
     options = {"uri": uri} | ({"warehouse": warehouse} if warehouse is not None else {})
-    scheme = uri.partition(":")[0].lower()
-    if scheme in {"http", "https"}:
-        return Catalog({"type": "rest"} | options)
-    if scheme == "thrift":
-        return Catalog({"type": "hive"} | options)
-    if scheme != "jdbc":
+    kind = _kind(uri)
+    if kind is None:
         raise ConfigurationError(
             "the uri of a catalog starts with jdbc: (SQL database), http: or https: (REST), or "
             f"thrift: (Hive); for others give its options, **{{'type': ...}}: uri={uri}"
         )
+    if kind != "jdbc":
+        return Catalog({"type": kind} | options)
     if warehouse is None:
         raise ConfigurationError(f"a JDBC catalog needs a warehouse: give warehouse=..., uri={uri}")
     return Catalog(_JDBC | options, driver_of(uri))
+
+
+def _kind(uri: str) -> str | None:
+    """Return the kind of catalog that a URI's scheme names; None if it names none."""
+    return _KINDS.get(uri.partition(":")[0].lower())
 
 
 def driver_of(uri: str) -> str | None:

@@ -54,6 +54,11 @@ def configure(
     replaced: spark.sql.extensions, spark.jars and spark.jars.packages are appended to, and
     an Iceberg runtime that is there already stays the only one.
 
+    The exception is a catalog that the builder has at another URI, or with another embedded
+    warehouse: of its options only txns.* stay, as the secrets of one server are not for
+    another. What the other two say of the catalog Spark reads by itself: for another server
+    than theirs take another name.
+
     Args:
         builder: `SparkSession.builder`, also with options of its own.
         catalog: The catalog's name in SQL.
@@ -77,11 +82,13 @@ def configure(
     _check_not_remote(builder)
     launched = _launched_settings(builder)
     settings = launched or settings_of(_options_of(builder), _spark_home())
-    chosen = _choose_catalog(settings, catalog, uri, warehouse, options)
+    kept = _kept_options(settings, catalog, uri, warehouse)
+    chosen = _choose_catalog(kept, catalog, uri, warehouse, options)
     if launched is None:
         _append(builder, settings, JARS, _jars(settings))
         _append(builder, settings, PACKAGES, _packages(settings, chosen.driver))
     _append(builder, settings, EXTENSIONS, _extensions(settings))
+    _drop(builder, f"spark.sql.catalog.{catalog}.", kept)
     builder.config(f"spark.sql.catalog.{catalog}", CATALOG_CLASS)
     for name, value in chosen.options.items():
         builder.config(f"spark.sql.catalog.{catalog}.{name}", value)
@@ -139,17 +146,22 @@ def _launched_settings(builder: SparkSession.Builder) -> Settings | None:
     under spark-submit it is there before Python is.
 
     Raises:
-        SessionAlreadyRunning: It was launched without the extension's jar, or its session
-            was started without the extension.
+        SessionAlreadyRunning: As `launched_conf`.
     """
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # noqa: SLF001
         return None
-    conf = _launched_conf()
+    conf = launched_conf()
     return Settings(builder=_options_of(builder), submit=dict(conf.getAll()), defaults={})
 
 
-def _launched_conf() -> SparkConf:
-    """Return what the JVM of this process was launched with, and its Spark started; see above."""
+def launched_conf() -> SparkConf:
+    """
+    Return what the JVM of this process was launched with, and its Spark started.
+
+    Raises:
+        SessionAlreadyRunning: It was launched without the extension's jar, or its session
+            was started without the extension.
+    """
     context = SparkContext._active_spark_context  # noqa: SLF001
     SparkContext._ensure_initialized()  # noqa: SLF001
     conf = context.getConf() if context is not None else SparkConf()
@@ -177,14 +189,13 @@ def _is_loadable(class_name: str) -> bool:
 
 
 def _choose_catalog(
-    settings: Settings,
+    present: Mapping[str, str],
     name: str,
     uri: str | None,
     warehouse: str | None,
     options: dict[str, str],
 ) -> _catalog.Catalog:
-    """Return the options to set for the catalog; what is configured already stays."""
-    present = _kept_options(settings, name, uri, warehouse)
+    """Return the options to set for the catalog; those that are present stay."""
     if uri is not None:
         chosen = _catalog.from_uri(uri, warehouse or present.get("warehouse"))
     elif _catalog.says_where(present) or _catalog.says_where(options):
@@ -220,15 +231,23 @@ def _kept_options(
     where = uri or own.get("uri"), warehouse or own.get("warehouse")
     present = own if _catalog.is_another(outer, *where) else settings.below(f"{key}.")
     if _catalog.is_another(present, uri, warehouse):
-        return _catalog.without_place(present)
+        return _catalog.of_any_lake(present)
     return present
+
+
+def _drop(builder: SparkSession.Builder, prefix: str, kept: Mapping[str, str]) -> None:
+    """Take a catalog's options that are not kept out of a builder, which has no way to do that."""
+    options = builder._options  # noqa: SLF001
+    for name in [name for name in options if name.startswith(prefix)]:
+        if name.removeprefix(prefix) not in kept:
+            del options[name]
 
 
 def settings_outside() -> Settings:
     """Return what is configured for a session that has no options of its own."""
     launched = None
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
-        launched = dict(_launched_conf().getAll())
+        launched = dict(launched_conf().getAll())
     found = settings_of({}, _spark_home())
     return found if launched is None else Settings(builder={}, submit=launched, defaults={})
 
@@ -253,7 +272,7 @@ def settings_beside(
             warehouse is given; or the JVM that runs lacks the catalog's driver.
     """
     _check_names(catalog, {})
-    _launched_conf()
+    launched_conf()
     kept = _kept_options(settings, catalog, uri, warehouse)
     if uri is None and _catalog.says_where(kept) and warehouse not in {None, kept.get("warehouse")}:
         raise ConfigurationError(
@@ -261,7 +280,7 @@ def settings_beside(
             f"another name: catalog={catalog}, configured={kept.get('warehouse')}, "
             f"warehouse={warehouse}, uri={kept.get('uri')}"
         )
-    chosen = _choose_catalog(settings, catalog, uri, warehouse, {})
+    chosen = _choose_catalog(kept, catalog, uri, warehouse, {})
     _check_driver(chosen.driver)
     key = f"spark.sql.catalog.{catalog}"
     options = kept | chosen.options

@@ -64,6 +64,35 @@ def test_another_uri_takes_no_warehouse_of_the_one_before() -> None:
         txns_spark.configure(made, uri="jdbc:sqlite:b.db")
 
 
+def test_another_server_gets_no_secrets_of_the_one_before() -> None:
+    """Nor its warehouse, or what else was for it alone; what is ours is for any."""
+    made = builder(**{"spark.sql.catalog.lake.header.x": "y", "spark.sql.catalog.other.token": "o"})
+    first = {"token": "t", "jdbc.password": "p", "txns.apply": "next"}
+    txns_spark.configure(made, uri="jdbc:sqlite:a.db", warehouse="a", **first)
+    again = configured(made, uri="jdbc:sqlite:a.db")
+    assert "t" == again["spark.sql.catalog.lake.token"]
+    assert "y" == again["spark.sql.catalog.lake.header.x"]
+    options = configured(made, uri="http://localhost:8181", **{"prefix": "x"})
+    key = "spark.sql.catalog.lake."
+    assert {
+        "type": "rest",
+        "uri": "http://localhost:8181",
+        "prefix": "x",
+        "txns.apply": "next",
+    } == {name.removeprefix(key): v for name, v in options.items() if name.startswith(key)}
+    assert "o" == options["spark.sql.catalog.other.token"]
+
+
+@pytest.mark.parametrize(("kind", "is_kept"), [("rest", True), ("hadoop", False)])
+def test_options_that_wait_for_their_uri_stay(kind: str, *, is_kept: bool) -> None:
+    """They are of no other server; a catalog of another kind is another lake."""
+    key = "spark.sql.catalog.lake."
+    given = {f"{key}type": kind, f"{key}token": "t", f"{key}warehouse": "w"}
+    options = configured(builder(**given), uri="http://localhost:8181")
+    assert "rest" == options[f"{key}type"]
+    assert is_kept == (f"{key}token" in options) == (f"{key}warehouse" in options)
+
+
 def test_the_session_catalog_has_a_class_of_its_own() -> None:
     with pytest.raises(errors.ConfigurationError, match="TxnSparkSessionCatalog"):
         txns_spark.configure(builder(), catalog="spark_catalog")
@@ -343,14 +372,21 @@ def test_another_iceberg_patch_version_is_warned_about() -> None:
 def test_running_session_without_the_extension_is_refused(
     run_script: Callable[[str], str],
 ) -> None:
-    """Also after spark.stop(): its JVM stays, and reads no further jars."""
+    """Also to a connection; and after spark.stop(): its JVM stays, and reads no further jars."""
     printed = run_script(
         """
         import txns_spark
         from pyspark.sql import SparkSession
+        from txns_spark import dbapi
 
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False)
         spark = spark.getOrCreate()
+        for place in ({}, {"warehouse": "x"}):
+            try:
+                dbapi.connect(**place)
+            except dbapi.OperationalError as error:
+                print(error)
+        dbapi.connect(catalog="spark_catalog", autocommit=True).close()
         for _ in range(2):
             try:
                 txns_spark.configure(SparkSession.builder)
@@ -359,7 +395,9 @@ def test_running_session_without_the_extension_is_refused(
             spark.stop()
         """
     )
-    session, jvm = [line for line in printed.splitlines() if line]
-    assert "spark.sql.extensions is static: call spark.stop()" in session
+    *sessions, jvm = [line for line in printed.splitlines() if line]
+    assert 3 == len(sessions)
+    for session in sessions:
+        assert "spark.sql.extensions is static: call spark.stop()" in session
     assert f"without {OUR_EXTENSION}" in jvm or f"without {ICEBERG_EXTENSION}" in jvm
     assert "--packages" in jvm

@@ -1,47 +1,20 @@
-"""What a connection knows of a statement before it is sent."""
+"""What a connection says of its transaction, whatever its server answers."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from txns_spark import dbapi
-from txns_spark.dbapi import _connection, _statements
+from txns_spark.dbapi import _connect, _connection
 from txns_spark.dbapi._connection import Status
 from txns_spark.dbapi._session import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.mark.parametrize(
-    ("sql", "is_own"),
-    [
-        ("/* a /* b */ */ COMMIT", True),
-        ("-- a\rROLLBACK TO SAVEPOINT `x`", True),
-        ("begin;", True),
-        ("BEGIN /* only that */", True),
-        ("BEGIN -- a\n WORK", True),
-        ("BEGIN ID 'x'", True),
-        ("BEGIN COMMENT 'x'", True),
-        ("BEGIN ATOMIC SELECT 1; END", True),
-        ("SET TRANSACTION READ ONLY", True),
-        ("SHOW TRANSACTION", True),
-        ("BEGIN INSERT INTO t VALUES (1); END", False),
-        ("BEGIN /* a */ COMMENT ON TABLE t IS 'x'; END", False),
-        ("BEGIN\nEND", False),
-        ("SAVEPOINT a", False),
-        ("SET x = 1", False),
-        ("COMMITTED", False),
-    ],
-)
-def test_a_statement_that_begins_no_transaction_before_it_is_known(
-    sql: str, *, is_own: bool
-) -> None:
-    """A script is none, and SAVEPOINT needs a transaction."""
-    assert is_own == _statements.is_own(sql)
 
 
 class Dying:
@@ -174,6 +147,45 @@ def test_a_session_that_is_lost_after_a_hidden_commit(then: str, *, autocommit: 
         connection.commit()
 
 
+@pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.parametrize("sql", ["BEGIN ATOMIC INSERT INTO t VALUES (1); END", "DELETE FROM t"])
+def test_what_nobody_knows_stays_unknown(sql: str, *, autocommit: bool) -> None:
+    """
+    Who is told once that it may have committed is not told later that it has not.
+
+    1. A statement may have committed, and loses the session. 2. The session is asked, in vain.
+    """
+    server = Dying(2)
+    connection = _connection.Connection(server, autocommit=autocommit)
+    connection.begin()
+    connection.cursor().execute("EXECUTE IMMEDIATE x")
+    with pytest.raises(dbapi.CommitStateUnknown) as first:
+        connection.cursor().execute(sql)
+    sent = len(server.sent)
+    for ask in (lambda: connection.in_transaction, connection.commit, connection.begin):
+        with pytest.raises(dbapi.CommitStateUnknown) as raised:
+            ask()
+        assert first.value is raised.value
+    assert sent == len(server.sent)
+    with pytest.raises(dbapi.CommitStateUnknown) as raised:
+        connection.cursor().execute("SHOW TRANSACTION")
+    assert first.value is raised.value
+    assert connection.unknown is raised.value
+
+
+def test_an_atomic_block_that_loses_the_session_stays_unknown() -> None:
+    """It is the first statement, so that no transaction is open before it."""
+    server = Dying(0)
+    connection = _connection.Connection(server)
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.cursor().execute("BEGIN ATOMIC INSERT INTO t VALUES (1); END")
+    with pytest.raises(dbapi.CommitStateUnknown):
+        _ = connection.in_transaction
+    with pytest.raises(dbapi.CommitStateUnknown):
+        connection.commit()
+    assert 1 == len(server.sent)
+
+
 class Cut:
     """A server that does not answer for a while, and keeps its session, with what is open in it."""
 
@@ -238,9 +250,16 @@ def test_a_session_that_comes_back_with_its_transaction(*, autocommit: bool) -> 
     with pytest.raises(dbapi.ConnectionLost):
         connection.cursor().execute("INSERT INTO t VALUES (1)")
     server.is_cut = False
-    assert connection.in_transaction
-    with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
-        connection.commit()
+    del server.sent[:]
+    asked = (
+        lambda: connection.in_transaction,
+        connection.commit,
+        *(partial(connection.cursor().execute, sql) for sql in ("COMMIT", "DELETE FROM t")),
+    )
+    for ask in asked:
+        with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
+            ask()
+    assert not server.sent
     connection.rollback()
     connection.commit()
     del server.sent[:]
@@ -317,6 +336,10 @@ def test_a_refused_commit_that_may_have_landed_is_unknown(at_rollback: dbapi.Err
     with pytest.raises(dbapi.CommitStateUnknown) as caught:
         connection.commit()
     assert "t" == caught.value.txn_id
+    if isinstance(at_rollback, dbapi.ConnectionLost):
+        with pytest.raises(dbapi.CommitStateUnknown) as again:
+            connection.commit()
+        assert caught.value is again.value
 
 
 @pytest.mark.parametrize(
@@ -436,3 +459,32 @@ def test_what_nobody_knows_is_kept_until_the_next_transaction() -> None:
     with pytest.raises(dbapi.CommitStateUnknown) as caught:
         connection.commit()
     assert caught.value is connection.unknown
+
+
+class Plain:
+    """A Spark that has neither the extension nor the catalog."""
+
+    driver = "session"
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def use(self, _catalog: str, _schema: str) -> bool:
+        return False
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        if sql == "SET":
+            return Answer(pa.table({"key": pa.array([], pa.string())}), is_command=False)
+        raise dbapi.ProgrammingError(f"not valid: {sql}", sqlstate="42601")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_catalog_that_is_not_there_is_told_whatever_its_rollback_says() -> None:
+    """A Spark without the extension knows no ROLLBACK, and that would hide the cure."""
+    server = Plain()
+    with pytest.raises(dbapi.ProgrammingError, match=r"give uri=\.\.\. or warehouse") as caught:
+        _connect._opened(lambda: server, ("lake", None), None, None, autocommit=True)
+    assert "3D000" == caught.value.sqlstate
+    assert server.is_closed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from collections import UserDict
 from decimal import Decimal
 from typing import Any
@@ -89,18 +90,24 @@ _POINT = dbapi.Struct(x=1, y=None)
     [
         ([1, None, 2**40, 10**30], 1),
         ([Decimal(1), 0.5, Decimal("1.5"), 2.5], 2),
-        ([Decimal(1), 0.5, None], 3),
+        ([Decimal(1), 0.5, None], 2),
         ([1, Decimal("0.5")], 2),
-        ([1, 0.5], 2),
+        ([1, 0.5, None, 2**53 - 1], 1),
+        ([1, 0.5, -(2**53), 2**60], 2),
+        ([Decimal(1), 2, 0.5], 2),
+        (["a", 1, 0.5, None], 3),
         ([True, 1], 2),
         (["a", b"b"], 2),
         ([_NAIVE, _NAIVE.replace(tzinfo=dt.UTC), _NAIVE.date()], 3),
         ([[1, None], [], None, [2]], 1),
-        ([[1], [0.5]], 2),
+        ([[1], [0.5], [2, 0.5]], 1),
+        ([[1], ["a"], [None]], 2),
         ([{"a": 1}, {}, {"b": None}], 1),
-        ([{"a": 1}, {"a": 0.5}], 2),
+        ([{"a": 1}, {"a": 0.5}], 1),
+        ([{"a": Decimal(1)}, {"a": 0.5}, {}], 2),
         ([_POINT, dbapi.Struct(x=None, y=0.5), dbapi.Struct(x=2, y=1.5)], 1),
-        ([_POINT, dbapi.Struct(x=0.5, y=None)], 2),
+        ([_POINT, dbapi.Struct(x=0.5, y=None)], 1),
+        ([_POINT, dbapi.Struct(x="a", y=None), dbapi.Struct(x=None, y="a")], 2),
     ],
 )
 def test_what_spark_would_make_one_type_of_stands_apart(column: list[Any], groups: int) -> None:
@@ -109,3 +116,28 @@ def test_what_spark_would_make_one_type_of_stands_apart(column: list[Any], group
     found = dbapi.alike(rows)
     assert groups == len(found)
     assert rows == sorted((tuple(row) for group in found for row in group), key=lambda row: row[0])
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "statements"),
+    [
+        ((2, 1.5), 10, 3),
+        ((None, 2, 1.5), 6, 2),
+        # One for each combination of types: NULL is none of them.
+        ((None, Decimal(2), 1.5), 6, 2**6),
+    ],
+)
+def test_values_of_many_types_go_in_few_statements(
+    server: Listening, cursor: dbapi.Cursor, values: Any, columns: int, statements: int
+) -> None:
+    """An int beside floats, and a NULL, do not double the statements with each column."""
+    seeded = random.Random(0)
+    rows = [tuple(seeded.choices(values, k=columns)) for _ in range(5_000)]
+    cursor.executemany(f"INSERT INTO t VALUES ({', '.join('?' * columns)})", rows)
+    assert statements == len(server.sent)
+
+
+def test_none_is_no_parameters(server: Listening, cursor: dbapi.Cursor) -> None:
+    """As in other drivers."""
+    cursor.execute("SELECT 1", None)
+    assert ["SELECT 1"] == server.sent

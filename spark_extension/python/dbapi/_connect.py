@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -190,7 +191,9 @@ def _opened(
         made.isolation_level = isolation_level
         made.autocommit = autocommit
     except BaseException:
-        made.close()
+        # A Spark without the extension knows no ROLLBACK; what was wrong before tells more.
+        with suppress(errors.Error):
+            made.close()
         raise
     return made
 
@@ -204,10 +207,12 @@ def _choose(made: Connection, catalog: str, schema: str | None) -> None:
     except errors.DatabaseError as error:
         if isinstance(error, errors.ConnectionLost):
             raise
+        place = "give uri=... or warehouse=..., " if made.driver == "session" else ""
         raise errors.ProgrammingError(
             f"the session has no catalog of this name; name another in the URL or in catalog=..., "
-            f"or start Spark with spark.sql.catalog.{catalog}=io.txns.spark.TxnSparkCatalog and "
-            f"its options: catalog={catalog}, known={', '.join(_catalogs(made))}; {error}",
+            f"{place}or start Spark with "
+            f"spark.sql.catalog.{catalog}=io.txns.spark.TxnSparkCatalog and its options: "
+            f"catalog={catalog}, known={', '.join(_catalogs(made))}; {error}",
             sqlstate="3D000",
         ) from error
     schemas = [str(row[0]) for row in cursor.fetchall()]

@@ -101,8 +101,10 @@ class Connection:
         Whether a transaction is open, as the server says: asked after an error, or a script.
 
         Raises:
-            Error: The server does not answer.
+            Error: The server does not answer; or its session was lost before, which `commit`
+                says, too. What is left open in one that comes back is nothing to go on with.
         """
+        self._refuse_lost()
         if self._is_open is None:
             self._run("SHOW TRANSACTION")
         return self._is_open is True
@@ -201,7 +203,6 @@ class Connection:
 
     def _commit(self) -> None:
         self._opened()
-        self._refuse_lost()
         if not self.in_transaction:
             return
         txn_id = self.transaction_id
@@ -364,8 +365,9 @@ class Connection:
         inline: bool = False,
     ) -> Answer:
         own = is_own(sql)
-        if not own:
+        if ends(sql):
             self._refuse_lost()
+        if not own:
             self._begin_if_needed()
         # Transaction statements are not Spark's, which binds nothing for them.
         if inline or (own and parameters):
@@ -448,6 +450,9 @@ class Connection:
         self, lost: errors.ConnectionLost, sql: str, *, was_open: bool | None
     ) -> errors.Error:
         """Return what a statement says that has lost the session; `commit` is to say no less."""
+        if isinstance(self._lost, errors.CommitStateUnknown):
+            # What may have committed does so still, whatever is asked afterwards.
+            return self._lost
         told: errors.Error = lost
         # Whether it may have been a transaction of its own.
         is_alone = was_open is False or (was_open is None and self._autocommit)

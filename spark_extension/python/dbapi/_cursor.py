@@ -96,20 +96,20 @@ class Cursor:
 
     # Statements
 
-    def execute(self, operation: str, parameters: Sequence[Any] = ()) -> Self:
+    def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
         """
         Run a statement; the first one begins a transaction, unless the connection autocommits.
 
         Args:
             operation: A statement of Spark SQL, without a semicolon inside.
-            parameters: One value for each `?`.
+            parameters: One value for each `?`; None if there is none.
 
         Raises:
             Error: In one of its classes, by SQLSTATE.
         """
         self._check_open()
         self._forget_rows()
-        row = _row_of(parameters)
+        row = () if parameters is None else _row_of(parameters)
         batch_rows = self.arraysize if self._streaming else None
         self._take(self.connection._execute(operation, row, batch_rows))  # noqa: SLF001
         return self
@@ -119,7 +119,7 @@ class Cursor:
         Run a statement for each set of parameters; `rowcount` is the sum, -1 if one is unknown.
 
         INSERT ... VALUES (...) runs as one statement with many rows, or one for all that have
-        values of the same types.
+        values of the same types, of which NULL is any; an int beside floats is one of them.
 
         Raises:
             ProgrammingError: A set of parameters is none, or has another number of values than

@@ -35,6 +35,8 @@ _DEFAULTS = {
 # The conditions of options that only the start of Spark sets.
 _FIXED = "CANNOT_MODIFY_"
 _CATALOGS = "spark.sql.catalog."
+# It is there without any options.
+_SPARKS_OWN = "spark_catalog"
 
 
 class Lake(NamedTuple):
@@ -83,15 +85,26 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
         lake: What it is to have. The options of its `config` are set where Spark runs already;
             what only a start sets, such as spark.driver.memory, stays as it is.
         spark: The session; that of this process if not told.
+
+    Raises:
+        ConfigurationError: As `configure`; SessionAlreadyRunning also where the Spark that runs
+            has neither the catalog nor the extension.
     """
+    from txns_spark import _configure  # noqa: PLC0415  (Thrift and Connect need no JVM)
+
     if spark is not None:
         session = spark.newSession()
         _give_catalogs(session, spark, lake, is_own=lake.is_told)
         return session
     root = _root(lake)
     session = root.newSession()
-    _give_catalogs(session, root, lake, is_own=lake.is_told or lake.is_configured)
-    _set(session, lake.config)
+    is_own = lake.is_told or lake.is_configured
+    _give_catalogs(session, root, lake, is_own=is_own)
+    # Of a lake of its own they are there, but for those that its place has put aside.
+    _set(session, _without(lake.config, lake) if is_own else lake.config)
+    if lake.catalog != _SPARKS_OWN and not session.conf.get(lake.key, ""):
+        # Where Spark has no extension either, options of the catalog would not help.
+        _configure.launched_conf()
     return session
 
 
@@ -159,8 +172,12 @@ def _with_lake(configured: dict[str, str], root: Any, lake: Lake) -> dict[str, s
         before = _started.before
     settings = replace(before, builder=dict(lake.config))
     own = _configure.settings_beside(settings, lake.catalog, lake.uri, lake.warehouse)
-    others = {k: v for k, v in configured.items() if not f"{k}.".startswith(f"{lake.key}.")}
-    return others | own
+    return _without(configured, lake) | own
+
+
+def _without(settings: Mapping[str, str], lake: Lake) -> dict[str, str]:
+    """Return settings but for those of the lake's catalog."""
+    return {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{lake.key}.")}
 
 
 def _catalog_settings(session: Any) -> dict[str, str]:

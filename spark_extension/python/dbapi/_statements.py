@@ -44,7 +44,7 @@ def may_end(sql: str) -> bool:
     if _MAY_HIDE_STATEMENTS.search(sql) is None:
         return False
     return "${" in sql or (
-        _MAY_HIDE_STATEMENTS.search(_code(sql)) is not None and not is_query(sql)
+        _MAY_HIDE_STATEMENTS.search(code_of(sql)) is not None and not is_query(sql)
     )
 
 
@@ -67,5 +67,6 @@ def is_query(sql: str) -> bool:
 
 
 def _code(sql: str) -> str:
+    """Return a statement, of which only the beginning counts: nothing is quoted there."""
     head = sql[:_HEAD_CHARS]
     return code_of(sql) if "--" in head or "/*" in head else sql
