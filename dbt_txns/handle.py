@@ -144,6 +144,11 @@ class Handle:
         """Undo what is open."""
         self.connection.rollback()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the session was lost: each statement may be tried for minutes there."""
+        return self.connection.is_lost
+
     def is_in(self, txn_id: str | None) -> bool:
         """
         Whether a transaction is open still; the server is asked after an error, or a script.
@@ -172,15 +177,6 @@ class Handle:
         if last is not None and last.txn_id == txn_id and last.state == "committed":
             return False, last
         return False, session.outcome(txn_id)
-
-    def told_of_loss(self, lost: dbapi.Error) -> dbapi.Error:
-        """Give what COMMIT says of a transaction whose session was lost in a statement."""
-        try:
-            if not self.connection.in_transaction:
-                self.connection.commit()
-        except dbapi.Error as told:
-            return told
-        return lost
 
     def cancel(self) -> None:
         """

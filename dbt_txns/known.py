@@ -106,13 +106,12 @@ class KnowingAdapter(SparkAdapter):
             self.cache.add(found)  # type: ignore[no-untyped-call]
 
     def _listed_again(self, place: BaseRelation) -> list[BaseRelation]:
-        """List a schema, in a new session where the old one is lost."""
+        """List a schema, once more where the session is found to be lost: in a new one then."""
         try:
             return self.list_relations_without_caching(place)
         except StatementError as error:
             if not error.is_lost:
                 raise
-        self.connections.reconnect(self.connections.get_thread_connection())
         return self.list_relations_without_caching(place)
 
     # What there is
