@@ -220,8 +220,8 @@ class TxnsAdapter(KnowingAdapter):
                 self.connections.begin()
                 if scope is not None and scope.grows and built_by_others(self, relation):
                     scope.stale = True
-                self._compile_again_if_stale(body, scope)
                 with attempting(scope):
+                    self._compile_again_if_stale(body, scope)
                     result = body()
                 self.connections.commit()
             except Exception:
