@@ -192,11 +192,12 @@ class TxnsConnectionManager(SparkConnectionManager):
         Raises:
             CommitError: It has not committed; or nobody knows whether it has (08007).
         """
-        connection = self.get_thread_connection()
+        connection, scope = self.get_thread_connection(), self.scope
         if not connection.transaction_open:
+            if scope is not None and not scope.transaction:
+                scope.touched.clear()  # each statement has committed by itself
             return connection
         connection.transaction_open = False
-        scope = self.scope
         try:
             status = connection.handle.commit()
         except dbapi.CommitStateUnknown as unknown:
@@ -216,12 +217,10 @@ class TxnsConnectionManager(SparkConnectionManager):
         again in its transaction: committed here, it would be done twice.
         """
         scope = self.scope
-        if scope is None or scope.is_under_way or scope.has_committed:
-            self.commit()
-        elif scope.is_compilings and not scope.went_on:
+        if scope is not None and scope.is_compiled_only:
             scope.undone = scope.wrote
             self.rollback_if_open()
-        else:
+        elif self.get_thread_connection().transaction_open:
             self.commit()
         if scope is not None and scope.is_under_way:
             # What comes now is not undone by any rollback.

@@ -138,15 +138,15 @@ class TxnsAdapter(KnowingAdapter):
             self.leave_scope()
 
     def _commit_rest(self, config: Mapping[str, Any]) -> None:
-        is_batch = config.get("incremental_strategy") == "microbatch"
-        if is_batch and self.connections.get_thread_connection().transaction_open:
+        if config.get("incremental_strategy") != "microbatch":
+            self.connections.commit()
+        elif self.connections.get_thread_connection().transaction_open:
             message = (
                 "a batch has left its transaction open, which is rolled back: the materialization"
                 " of a microbatch model does its work in adapter.in_transaction(macro, this)"
             )
             logger.error(message)  # dbt keeps the messages of batches to itself
             raise DbtRuntimeError(message)
-        self.connections.commit()
 
     @available.parse_none
     def in_transaction(

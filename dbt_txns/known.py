@@ -67,6 +67,11 @@ class KnowingAdapter(SparkAdapter):
         self._touch(from_relation, to_relation)
         return str(super().cache_renamed(from_relation, to_relation))
 
+    def rename_relation(self, from_relation: BaseRelation, to_relation: BaseRelation) -> None:
+        """Give a relation another name: outside of any transaction, so noted after what was one."""
+        self.connections.step_outside()
+        super().rename_relation(from_relation, to_relation)  # type: ignore[no-untyped-call]
+
     def _touch(self, *relations: BaseRelation | None) -> None:
         scope = self.connections.scope
         if scope is not None:
