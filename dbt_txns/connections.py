@@ -247,11 +247,11 @@ class TxnsConnectionManager(SparkConnectionManager):
 
     def _settled(self, connection: Connection, unknown: dbapi.CommitStateUnknown) -> dbapi.Status:
         """Ask, by the transaction's id, whether it has committed."""
-        txn_id = unknown.txn_id
+        txn_id, catalog = unknown.txn_id, connection.handle.catalog
         for _ in range(_OUTCOME_ASKED if txn_id else 0):
             try:
                 self.reconnect(connection)
-                found: dbapi.Status | None = connection.handle.connection.outcome(txn_id)
+                found: dbapi.Status | None = connection.handle.outcome(txn_id, catalog)
             except (dbapi.Error, DbtRuntimeError) as error:
                 logger.debug(f"the outcome of {txn_id} is not known yet: {error}")
             else:
