@@ -100,6 +100,19 @@ class KnowingAdapter(SparkAdapter):
                 if each.without_identifier().render() == place:
                     self._know_as(each, there)
 
+    def stands(self, relation: BaseRelation) -> bool:
+        """Whether what a failed node builds is there all the same: it has committed by itself."""
+        scope = self.connections.scope
+        if scope is None or (scope.transaction and not scope.has_committed):
+            return False
+        try:
+            there = self._listed_again(relation.without_identifier())
+        except DbtRuntimeError as error:
+            logger.warning(f"nobody knows whether {relation} is there: {error}")
+            return True
+        self._know_as(relation, there)
+        return self.cached(relation) is not None
+
     def _know_as(self, relation: BaseRelation, there: list[BaseRelation]) -> None:
         names = (relation.database or "", relation.schema or "", relation.identifier or "")
         found = next(iter(self._make_match(there, *names)), None)
