@@ -7,7 +7,8 @@ the model has committed:
 
 1. rename it to `<model>__dbt_old`;
 2. build the model;
-3. remove what stepped aside; or, when the model has failed, give it its name back.
+3. remove what stepped aside; or, when the model has failed, give it its name back, unless the new
+   one is there all the same: a hook has committed it.
 
 Who dies in between leaves it aside, and the next run gives it its name back before it builds.
 """
@@ -37,6 +38,9 @@ class Relations(Protocol):
 
     def cached(self, relation: BaseRelation) -> BaseRelation | None:
         """Find what has a relation's name in dbt's cache."""
+
+    def stands(self, relation: BaseRelation) -> bool:
+        """Whether what a failed node builds is there all the same."""
 
     def remove(self, relation: BaseRelation) -> None:
         """Take a relation out of the catalog at once."""
@@ -87,6 +91,8 @@ def making_way(adapter: Relations, relation: BaseRelation, kind: str | None) -> 
         # After a COMMIT of which nobody knows what came, both are there to be looked at.
         if isinstance(error, StatementError) and error.may_have_committed:
             logger.warning(f"nobody knows whether {relation} has committed: {aside} is the old one")
+        elif adapter.stands(relation):
+            logger.warning(f"a part of {relation} has committed, and stays: {aside} is the old one")
         else:
             _come_back(adapter, aside, old)
         raise

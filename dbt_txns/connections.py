@@ -162,6 +162,7 @@ class TxnsConnectionManager(SparkConnectionManager):
 
     def begin(self) -> Connection:
         """Begin the scope's transaction; outside of a scope statements commit by themselves."""
+        self._renew_if_lost()
         connection = self.get_thread_connection()
         scope = self.scope
         if scope is None or not scope.transaction or connection.transaction_open:
@@ -191,11 +192,12 @@ class TxnsConnectionManager(SparkConnectionManager):
         Raises:
             CommitError: It has not committed; or nobody knows whether it has (08007).
         """
-        connection = self.get_thread_connection()
+        connection, scope = self.get_thread_connection(), self.scope
         if not connection.transaction_open:
+            if scope is not None and not scope.transaction:
+                scope.touched.clear()  # each statement has committed by itself
             return connection
         connection.transaction_open = False
-        scope = self.scope
         try:
             status = connection.handle.commit()
         except dbapi.CommitStateUnknown as unknown:
@@ -215,12 +217,10 @@ class TxnsConnectionManager(SparkConnectionManager):
         again in its transaction: committed here, it would be done twice.
         """
         scope = self.scope
-        if scope is None or scope.is_under_way or scope.has_committed:
-            self.commit()
-        elif scope.is_compilings and not scope.went_on:
+        if scope is not None and scope.is_compiled_only:
             scope.undone = scope.wrote
             self.rollback_if_open()
-        else:
+        elif self.get_thread_connection().transaction_open:
             self.commit()
         if scope is not None and scope.is_under_way:
             # What comes now is not undone by any rollback.
@@ -247,11 +247,11 @@ class TxnsConnectionManager(SparkConnectionManager):
 
     def _settled(self, connection: Connection, unknown: dbapi.CommitStateUnknown) -> dbapi.Status:
         """Ask, by the transaction's id, whether it has committed."""
-        txn_id = unknown.txn_id
+        txn_id, catalog = unknown.txn_id, connection.handle.catalog
         for _ in range(_OUTCOME_ASKED if txn_id else 0):
             try:
                 self.reconnect(connection)
-                found: dbapi.Status | None = connection.handle.connection.outcome(txn_id)
+                found: dbapi.Status | None = connection.handle.outcome(txn_id, catalog)
             except (dbapi.Error, DbtRuntimeError) as error:
                 logger.debug(f"the outcome of {txn_id} is not known yet: {error}")
             else:
@@ -275,6 +275,12 @@ class TxnsConnectionManager(SparkConnectionManager):
         connection.state = ConnectionState.OPEN
         if lost is not None and lost.cancelled:
             connection.handle.cancel()
+
+    def _renew_if_lost(self) -> None:
+        """Replace a lost session, once nothing is open that was begun in it."""
+        connection = self.get_thread_connection()
+        if not connection.transaction_open and connection.handle.is_lost:
+            self.reconnect(connection)
 
     def clear_transaction(self) -> None:
         """Roll back what is open; dbt's own sends an empty transaction after it."""
@@ -344,6 +350,7 @@ class TxnsConnectionManager(SparkConnectionManager):
 
     def add_query(self, sql: str, auto_begin: bool = True, *args: Any, **kwargs: Any) -> Any:
         """Run a statement, and note what the text of a model does besides reading."""
+        self._renew_if_lost()
         connection, cursor = super().add_query(sql, auto_begin, *args, **kwargs)
         scope = self.scope
         if scope is not None and not scope.compiling:
@@ -360,7 +367,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         try:
             yield
         except StatementError as error:
-            told = self._notice_its_end(error)
+            told = self._notice_its_end()
             if told is not None:
                 raise StatementError(told, scope=self.scope) from error
             raise
@@ -368,12 +375,9 @@ class TxnsConnectionManager(SparkConnectionManager):
         if told is not None:
             raise StatementError(told, scope=self.scope)
 
-    def _notice_its_end(self, failed: StatementError | None = None) -> dbapi.Error | None:
+    def _notice_its_end(self) -> dbapi.Error | None:
         """
         Notice a COMMIT or ROLLBACK that a statement was or has hidden, as a hook's may be.
-
-        Args:
-            failed: What the statement has raised.
 
         Returns:
             What is to be raised: nobody knows what became of the transaction; else None.
@@ -381,15 +385,16 @@ class TxnsConnectionManager(SparkConnectionManager):
         connection, scope = self.get_thread_connection(), self.scope
         if scope is None or not connection.transaction_open:
             return None
-        if failed is not None and failed.is_lost:
-            told = connection.handle.told_of_loss(failed.cause)
-            return told if isinstance(told, dbapi.CommitStateUnknown) else None
+        if connection.handle.is_lost:
+            return None  # the driver has said all that is known
         try:
             if connection.handle.is_in(scope.txn_id):
                 return None
             connection.transaction_open, status = connection.handle.ended(scope.txn_id)
         except dbapi.Error as error:
             connection.transaction_open = False
+            if isinstance(error, dbapi.CommitStateUnknown):
+                return error
             return unknown_end(scope.txn_id, error)
         logger.debug(f"{scope.txn_id} was ended by a statement: {status or 'rolled back'}")
         if status is not None:
@@ -416,7 +421,7 @@ class TxnsConnectionManager(SparkConnectionManager):
             yield
         except DbtRuntimeError:
             # dbt asks for what may be missing and goes on: that must not abort the transaction.
-            if connection.transaction_open:
+            if connection.transaction_open and not connection.handle.is_lost:
                 with suppress(dbapi.Error):
                     transaction.rollback_to_savepoint(_COMPILING)
             raise

@@ -87,11 +87,16 @@ def _catalog_options(credentials: TxnsCredentials) -> dict[str, str]:
 
 
 class Handle:
-    """A connection as dbt's connection manager uses it."""
+    """
+    A connection as dbt's connection manager uses it.
+
+    Attributes:
+        catalog: That of its transactions.
+    """
 
     def __init__(self, connection: dbapi.Connection, catalog: str) -> None:
         self.connection = connection
-        self._catalog = catalog
+        self.catalog = catalog
         self._running = False
         self._cancelled = False
 
@@ -127,11 +132,14 @@ class Handle:
         return self._begin_in(catalog, comment)
 
     def _begin_in(self, catalog: str, comment: str) -> dbapi.Status:
-        if catalog != self._catalog:
+        self._use(catalog)
+        return self.connection.begin(comment=comment)
+
+    def _use(self, catalog: str) -> None:
+        if catalog != self.catalog:
             with self.connection.cursor() as cursor:
                 cursor.execute(f"USE `{catalog}`")
-            self._catalog = catalog
-        return self.connection.begin(comment=comment)
+            self.catalog = catalog
 
     def commit(self) -> dbapi.Status:
         """Commit; see `txns_spark.dbapi.Connection.commit` for its errors."""
@@ -143,6 +151,16 @@ class Handle:
     def rollback(self) -> None:
         """Undo what is open."""
         self.connection.rollback()
+
+    def outcome(self, txn_id: str, catalog: str) -> dbapi.Status | None:
+        """Give the status of a transaction of a catalog that has committed; None if it has not."""
+        self._use(catalog)
+        return self.connection.outcome(txn_id)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the session was lost: each statement may be tried for minutes there."""
+        return self.connection.is_lost
 
     def is_in(self, txn_id: str | None) -> bool:
         """
@@ -172,15 +190,6 @@ class Handle:
         if last is not None and last.txn_id == txn_id and last.state == "committed":
             return False, last
         return False, session.outcome(txn_id)
-
-    def told_of_loss(self, lost: dbapi.Error) -> dbapi.Error:
-        """Give what COMMIT says of a transaction whose session was lost in a statement."""
-        try:
-            if not self.connection.in_transaction:
-                self.connection.commit()
-        except dbapi.Error as told:
-            return told
-        return lost
 
     def cancel(self) -> None:
         """

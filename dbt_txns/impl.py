@@ -138,15 +138,15 @@ class TxnsAdapter(KnowingAdapter):
             self.leave_scope()
 
     def _commit_rest(self, config: Mapping[str, Any]) -> None:
-        is_batch = config.get("incremental_strategy") == "microbatch"
-        if is_batch and self.connections.get_thread_connection().transaction_open:
+        if config.get("incremental_strategy") != "microbatch":
+            self.connections.commit()
+        elif self.connections.get_thread_connection().transaction_open:
             message = (
                 "a batch has left its transaction open, which is rolled back: the materialization"
                 " of a microbatch model does its work in adapter.in_transaction(macro, this)"
             )
             logger.error(message)  # dbt keeps the messages of batches to itself
             raise DbtRuntimeError(message)
-        self.connections.commit()
 
     @available.parse_none
     def in_transaction(
@@ -220,8 +220,8 @@ class TxnsAdapter(KnowingAdapter):
                 self.connections.begin()
                 if scope is not None and scope.grows and built_by_others(self, relation):
                     scope.stale = True
-                self._compile_again_if_stale(body, scope)
                 with attempting(scope):
+                    self._compile_again_if_stale(body, scope)
                     result = body()
                 self.connections.commit()
             except Exception:

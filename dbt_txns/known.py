@@ -67,6 +67,11 @@ class KnowingAdapter(SparkAdapter):
         self._touch(from_relation, to_relation)
         return str(super().cache_renamed(from_relation, to_relation))
 
+    def rename_relation(self, from_relation: BaseRelation, to_relation: BaseRelation) -> None:
+        """Give a relation another name: outside of any transaction, so noted after what was one."""
+        self.connections.step_outside()
+        super().rename_relation(from_relation, to_relation)  # type: ignore[no-untyped-call]
+
     def _touch(self, *relations: BaseRelation | None) -> None:
         scope = self.connections.scope
         if scope is not None:
@@ -95,6 +100,19 @@ class KnowingAdapter(SparkAdapter):
                 if each.without_identifier().render() == place:
                     self._know_as(each, there)
 
+    def stands(self, relation: BaseRelation) -> bool:
+        """Whether what a failed node builds is there all the same: it has committed by itself."""
+        scope = self.connections.scope
+        if scope is None or (scope.transaction and not scope.has_committed):
+            return False
+        try:
+            there = self._listed_again(relation.without_identifier())
+        except DbtRuntimeError as error:
+            logger.warning(f"nobody knows whether {relation} is there: {error}")
+            return True
+        self._know_as(relation, there)
+        return self.cached(relation) is not None
+
     def _know_as(self, relation: BaseRelation, there: list[BaseRelation]) -> None:
         names = (relation.database or "", relation.schema or "", relation.identifier or "")
         found = next(iter(self._make_match(there, *names)), None)
@@ -106,13 +124,12 @@ class KnowingAdapter(SparkAdapter):
             self.cache.add(found)  # type: ignore[no-untyped-call]
 
     def _listed_again(self, place: BaseRelation) -> list[BaseRelation]:
-        """List a schema, in a new session where the old one is lost."""
+        """List a schema, once more where the session is found to be lost: in a new one then."""
         try:
             return self.list_relations_without_caching(place)
         except StatementError as error:
             if not error.is_lost:
                 raise
-        self.connections.reconnect(self.connections.get_thread_connection())
         return self.list_relations_without_caching(place)
 
     # What there is

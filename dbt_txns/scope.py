@@ -146,6 +146,12 @@ class Scope:
         return self.compiling or self.attempting
 
     @property
+    def is_compiled_only(self) -> bool:
+        """Whether all that its transaction has is done again as the model is compiled again."""
+        is_done_once = self.is_under_way or self.has_committed or self.went_on
+        return self.is_compilings and not is_done_once
+
+    @property
     def is_compilings(self) -> bool:
         """Whether the last transaction is the one that the model was compiled in."""
         return self.compiled_in is not None and self.compiled_in == self.txn_id

@@ -116,12 +116,18 @@ def test_a_session_that_is_lost_between_transactions(sql: str, *, may_write: boo
 
 def test_a_write_in_a_transaction_that_was_begun_by_itself() -> None:
     """Its session is lost, and it with it, also where statements commit by themselves otherwise."""
-    connection = _connection.Connection(Dying(1), autocommit=True)
+    session = Dying(1)
+    connection = _connection.Connection(session, autocommit=True)
     connection.begin()
+    assert not connection.is_lost
     with pytest.raises(dbapi.ConnectionLost):
         connection.cursor().execute("INSERT INTO t VALUES (1)")
+    assert connection.is_lost
     with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
         connection.commit()
+    connection.rollback()
+    assert connection.is_lost
+    assert 2 == len(session.sent)
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

@@ -50,19 +50,27 @@ def other() -> Iterator[dbapi.Connection]:
 
 
 @pytest.fixture
-def at_first_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Do something right before the first COMMIT that is sent."""
+def at_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], Any]], None]:
+    """Do something right before a COMMIT that is sent: the first, the second, ..."""
 
-    def arrange(deed: Callable[[], Any]) -> None:
-        done: list[bool] = []
+    def arrange(which: int, deed: Callable[[], Any]) -> None:
+        sent: list[Handle] = []
         real = Handle.commit
 
         def commit(handle: Handle) -> dbapi.Status:
-            if not done:
-                done.append(True)
+            sent.append(handle)
+            if len(sent) == which:
                 deed()
             return real(handle)
 
         monkeypatch.setattr(Handle, "commit", commit)
 
     return arrange
+
+
+@pytest.fixture
+def at_first_commit(
+    at_commit: Callable[[int, Callable[[], Any]], None],
+) -> Callable[[Callable[[], Any]], None]:
+    """Do something right before the first COMMIT that is sent."""
+    return lambda deed: at_commit(1, deed)

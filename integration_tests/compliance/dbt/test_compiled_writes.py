@@ -23,7 +23,11 @@ AUDITED = """
                    var('inside', [])) }}
 {% if execute %}
   {% do run_query("insert into " ~ this.include(identifier=false) ~ ".audit values ('asked')") %}
-  {% if var('how', '') == 'adapter' %} {% do adapter.commit() %} {% endif %}
+  {% if var('how', '') == 'adapter' or (var('how', '') == 'again' and
+        run_query("select * from " ~ this.include(identifier=false) ~ ".audit") | length > 1) %}
+    {% do adapter.commit() %}
+  {% endif %}
+  {% if var('how', '') == 'ask' %} {% do run_query("select 'compiled'") %} {% endif %}
   {% if var('how', '') == 'statement' %} {% do run_query('commit') %} {% endif %}
 {% endif %}
 select 1 as id {% if is_incremental() %} union all select 2 {% endif %}
@@ -34,6 +38,12 @@ THEIR_OWN = """
   {% call statement('main') -%} create or replace table {{ this }} as {{ sql }} {%- endcall %}
   {{ adapter.commit() }}
   {{ return({'relations': [this.incorporate(type='table')]}) }}
+{% endmaterialization %}
+"""
+DROPS = """
+{% materialization drops, adapter='txns' %}
+  {% do adapter.drop_relation(load_cached_relation(this)) %}
+  {% call statement('main') -%} create or replace table {{ this }} as {{ sql }} {%- endcall %}
 {% endmaterialization %}
 """
 HIDDEN = "begin execute immediate 'commit'; end"
@@ -47,7 +57,7 @@ class TestWritesWhileItIsCompiled:
 
     @pytest.fixture(scope="class")
     def macros(self) -> dict[str, str]:
-        return {"their_own.sql": THEIR_OWN}
+        return {"their_own.sql": THEIR_OWN, "drops.sql": DROPS}
 
     @pytest.fixture(autouse=True)
     def _empty(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +68,10 @@ class TestWritesWhileItIsCompiled:
         monkeypatch.setattr("dbt.adapters.txns.impl._WAIT_MS_MAX", 0)
 
     @pytest.fixture
-    def loses(
-        self, project: Any, other: dbapi.Connection, at_first_commit: Any
-    ) -> Callable[[], None]:
-        """Have the first COMMIT that the adapter sends lose to an UPDATE of the model's table."""
+    def loses(self, project: Any, other: dbapi.Connection, at_commit: Any) -> Callable[..., None]:
+        """Have a COMMIT that the adapter sends lose to an UPDATE of the model's table."""
         update = f"update lake.{project.test_schema}.audited set id = id"
-        return lambda: at_first_commit(lambda: other.cursor().execute(update))
+        return lambda which=1: at_commit(which, lambda: other.cursor().execute(update))
 
     def test_are_the_transactions(self, project: Any, loses: Any) -> None:
         loses()
@@ -127,6 +135,21 @@ class TestWritesWhileItIsCompiled:
         assert 1 == len(rows(project, "audited"))
         run_dbt(["run", "--vars", f"how: {how}"])
         assert [*ASKED, *ASKED] == rows(project, "audit")
+
+    def test_that_commit_as_it_is_compiled_again(self, project: Any, loses: Any) -> None:
+        """
+        As those of the first time.
+
+        1. a hook is to run outside: the model is compiled again, writes a row and commits it;
+        2. somebody updates its table: its next COMMIT, the second one that is sent, is refused.
+        """
+        outside = "insert into {{ this.include(identifier=false) }}.audit values ('outside')"
+        loses(2)
+        variables = {"how": "again", "outside": outside}
+        _, log = run_dbt_and_capture(["run", "--vars", str(variables)], expect_pass=False)
+        assert "has committed a part of itself" in log
+        assert [*ASKED, ("outside",)] == rows(project, "audit")
+        assert [(1,)] == rows(project, "audited")
 
     def test_of_statements_that_commit_by_themselves(
         self, project: Any, monkeypatch: pytest.MonkeyPatch
@@ -202,3 +225,35 @@ class TestWritesWhileItIsCompiled:
             _, log = run_dbt_and_capture(["run"], expect_pass=False)
         assert "Database Error in model audited" in log
         assert [] == rows(project, "audit")
+
+    @pytest.mark.parametrize("lost_in", ["select 'compiled'", "create or replace"])
+    def test_nothing_is_sent_to_a_lost_session(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch, lost_in: str
+    ) -> None:
+        """
+        Over Spark Connect each statement would be tried for minutes.
+
+        1. the session is lost, while the model is compiled or later, and is asked nothing more;
+        2. what dbt has to do then, as to put its cache right, it does in a new one.
+        """
+        real = ClassicSession.run
+        lost: list[ClassicSession] = []
+        sent: list[str] = []
+
+        def run(session: ClassicSession, sql: str, parameters: Any) -> Any:
+            if session in lost:
+                sent.append(sql)
+            elif lost_in in sql and not lost:
+                lost.append(session)
+            if session in lost:
+                raise dbapi.ConnectionLost("gone")
+            return real(session, sql, parameters)
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(ClassicSession, "run", run)
+            variables = {"kind": "drops", "how": "ask"}
+            _, log = run_dbt_and_capture(["run", "--vars", str(variables)], expect_pass=False)
+        assert 1 == len(lost)
+        assert [] == sent
+        assert "dbt may take" not in log
+        assert [(1,)] == rows(project, "audited")

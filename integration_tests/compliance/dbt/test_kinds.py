@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
 MODEL = """
 {{ config(materialized=var('kind'),
-          post_hook="select raise_error('late')" if var('late', false) else []) }}
+          pre_hook=var('before', []),
+          post_hook=var('after', []) +
+                    (["select raise_error('late')"] if var('late', false) else [])) }}
 select {{ var('id', '1') }} as id
 """
+AUDIT = "create table {{ this.include(identifier=false) }}.audit as select 1 as id"
 GROWN = """
 {{ config(materialized=var('kind')) }}
 select {{ "(select max(id) from " ~ this ~ ") + 1" if is_incremental() else "1" }} as id
@@ -27,8 +31,7 @@ select {{ "(select max(id) from " ~ this ~ ") + 1" if is_incremental() else "1" 
 
 
 def _run(*, expect_pass: bool = True, **variables: object) -> str:
-    names = ", ".join(f"{name}: {value}" for name, value in variables.items())
-    select = ["--select", "model", "--vars", f"{{{names}}}"]
+    select = ["--select", "model", "--vars", json.dumps(variables)]
     return run_dbt_and_capture(["run", *select], expect_pass=expect_pass)[1]
 
 
@@ -56,7 +59,7 @@ class TestChanges:
                 project.adapter.remove(relation)
 
     @pytest.mark.parametrize("kinds", [("table", "view"), ("view", "table")])
-    @pytest.mark.parametrize("wrong", [{"id": "no_such_column"}, {"late": "true"}])
+    @pytest.mark.parametrize("wrong", [{"id": "no_such_column"}, {"late": True}])
     def test_one_that_fails_leaves_what_was_there(
         self, project: Any, kinds: tuple[str, str], wrong: dict[str, str]
     ) -> None:
@@ -80,6 +83,28 @@ class TestChanges:
             refused.setattr(Handle, "commit", _refuses(dbapi.OperationalError("an executor")))
             _run(kind=after, id=2, expect_pass=False)
         assert [("model", before)] == _there(project)
+        assert [(1,)] == rows(project, "model")
+
+    @pytest.mark.parametrize("kinds", [("table", "view"), ("view", "table")])
+    def test_what_a_hook_has_committed_stays(self, project: Any, kinds: tuple[str, str]) -> None:
+        """
+        The old one does not take the place of what has committed.
+
+        1. the old one steps aside; 2. the new one is built, and a hook commits; 3. one fails.
+        """
+        before, after = kinds
+        _run(kind=before)
+        hooks = [AUDIT, "commit"]
+        log = _run(kind=after, id=2, late=True, after=hooks, expect_pass=False)
+        assert "a part of" in log
+        assert [("audit", "table"), ("model", after), ("model__dbt_old", before)] == _there(project)
+        assert [(2,)] == rows(project, "model")
+
+    def test_one_that_fails_after_a_commit_before_it_comes_back(self, project: Any) -> None:
+        """What has committed is not in its place."""
+        _run(kind="view")
+        _run(kind="table", id="no_such_column", before=[AUDIT, "commit"], expect_pass=False)
+        assert [("audit", "table"), ("model", "view")] == _there(project)
         assert [(1,)] == rows(project, "model")
 
     def test_an_outcome_that_nobody_knows_is_no_refusal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from dbt.adapters.txns.handle import Handle
 from dbt.tests.util import run_dbt
 
 from benchmarks._dbt_projects import SHORT, Project, Target, transactional
@@ -159,6 +160,21 @@ class TestTheSessionCatalog:
         schema = f"spark_catalog.{project.test_schema}"
         assert [(0, 1), (1, 1)] == _rows(project, f"{schema}.one")
         assert [(1,), (1,)] == _rows(project, f"{schema}.reader")
+
+    def test_an_unknown_outcome_is_asked_for_there(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The log of the target's own catalog knows nothing of it."""
+        real = Handle.commit
+
+        def commit(handle: Handle) -> dbapi.Status:
+            status = real(handle)
+            raise dbapi.CommitStateUnknown("lost", sqlstate="08007", txn_id=status.txn_id)
+
+        monkeypatch.setattr(Handle, "commit", commit)
+        monkeypatch.setattr("dbt.adapters.txns.connections._OUTCOME_PAUSE_S", 0)
+        run_dbt(["run", "--vars", "run: 1", "--select", "one", "--full-refresh"])
+        assert [(0, 1), (1, 1)] == _rows(project, f"spark_catalog.{project.test_schema}.one")
 
 
 class TestGrants:

@@ -110,6 +110,11 @@ class Connection:
         return self._is_open is True
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its session was lost; asks nobody, and is false again when one has answered."""
+        return self._lost is not None or self._owes_rollback
+
+    @property
     def transaction_id(self) -> str | None:
         """The id of the open transaction, or of the last one; None before the first."""
         return self.last_status.txn_id if self.last_status is not None else None
