@@ -18,9 +18,11 @@ import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
+import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -40,13 +42,22 @@ import org.apache.iceberg.io.LocationProvider;
 final class TxnTableOperations extends DelegatingOperations {
   private static final TxnLogger LOG = TxnLogger.of(TxnTableOperations.class);
 
+  /** In the summary of what rewrites manifests, and of nothing else. */
+  private static final String ENTRIES_PROCESSED = "entries-processed";
+
   private final NewestTables newest;
   private final WriteChecks checks;
   private final Autocommit autocommit;
   private final TxnClock clock;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
-  private final ShownRowIds shown = new ShownRowIds();
+
+  /** Shown of format 3: an engine may have the ids of rows in its files. */
+  private final ShownLists withRowIds = new ShownLists();
+
+  /** Shown with deletes: manifests that are written anew have the sequence numbers of rows. */
+  private final ShownLists withDeletes = new ShownLists();
+
   private TableOperations real;
 
   /** Threads that write manifests ask for it at once. */
@@ -98,7 +109,7 @@ final class TxnTableOperations extends DelegatingOperations {
     this.real = loaded == null ? real : loaded.real();
     this.identity = loaded == null ? null : TableIdentity.of(metadata());
     if (loaded != null) {
-      shown.of(loaded);
+      note(loaded);
     }
   }
 
@@ -172,6 +183,13 @@ final class TxnTableOperations extends DelegatingOperations {
     return !Overlay.unappliedWithRowIds(known, current()).isEmpty();
   }
 
+  private void note(Loaded shown) {
+    TableMetadata applied = shown.real() == null ? null : shown.real().current();
+    TableMetadata seen = shown.metadata();
+    withRowIds.note(applied, Overlay.unappliedWithRowIds(applied, seen));
+    withDeletes.note(applied, Overlay.unappliedWithDeletes(applied, seen));
+  }
+
   /** As it was loaded; null where it has not been, as it may have left care since then. */
   private TableMetadata metadata() {
     return loaded == null ? null : loaded.metadata();
@@ -193,13 +211,14 @@ final class TxnTableOperations extends DelegatingOperations {
     }
     real = loaded.real();
     committed = false;
-    shown.of(loaded);
+    note(loaded);
     return metadata();
   }
 
   /** Load the table again for whoever begins with it anew: nothing of before is in his files. */
   void begin() {
-    shown.forget();
+    withRowIds.forget();
+    withDeletes.forget();
     refresh();
   }
 
@@ -311,9 +330,7 @@ final class TxnTableOperations extends DelegatingOperations {
   /** Iceberg's operation is one commit: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction implicit, TableMetadata metadata, boolean append) {
     Loaded.Registered writable = checks.writable(loaded);
-    if (!append) {
-      refuseOtherRowIds(metadata);
-    }
+    refuseOtherNumbers(metadata, append);
     Optional<Committed> entry;
     try {
       entry =
@@ -339,17 +356,28 @@ final class TxnTableOperations extends DelegatingOperations {
   }
 
   /**
-   * No other try of it helps: it would write the same ids, and Iceberg is not told to repeat it.
+   * No other try of it helps: it would write the same numbers, and Iceberg is not told to repeat
+   * it.
    */
-  private void refuseOtherRowIds(TableMetadata updated) {
-    if (!AddedSnapshots.of(updated.changes()).isEmpty() && !shown.standIn(metadata())) {
+  private void refuseOtherNumbers(TableMetadata updated, boolean append) {
+    List<Snapshot> added = AddedSnapshots.of(updated.changes());
+    if (added.isEmpty()) {
+      return;
+    }
+    boolean rewritesManifests =
+        added.stream().anyMatch(one -> one.summary().containsKey(ENTRIES_PROCESSED));
+    boolean sameIds = append || withRowIds.standIn(metadata());
+    boolean sameNumbers = !rewritesManifests || withDeletes.standIn(metadata());
+    if (!sameIds || !sameNumbers) {
       throw TxnException.conflict(
           identifier,
           "",
           Winner.NOBODY,
           loaded.readTs(),
-          "rows that it rewrote have other row ids since they were applied: load the table anew"
-              + " (Table.refresh) before the next try");
+          String.format(
+              "rows that it rewrote have other %s since they were applied: load the table anew"
+                  + " (Table.refresh) before the next try",
+              sameIds ? "sequence numbers" : "row ids"));
     }
   }
 

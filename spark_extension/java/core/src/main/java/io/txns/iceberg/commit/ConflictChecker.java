@@ -285,7 +285,8 @@ final class ConflictChecker {
       return appendClash(entry, change);
     }
     String words = "a table that it wrote over was written";
-    boolean chosen = byRows && !reads.filtersOf(change).isEmpty() || write.compacts();
+    boolean compacts = write.compacts();
+    boolean chosen = reads.filtersOf(change).isEmpty() ? compacts && !byRows : compacts || byRows;
     boolean byFile = chosen && write.changesOnlyFiles() && goesByFiles(entry, change);
     return byFile ? rowsClash(words, entry, change) : words; // its files restaging looks at
   }

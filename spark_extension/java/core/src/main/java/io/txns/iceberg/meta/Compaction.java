@@ -71,7 +71,10 @@ public final class Compaction implements InvocationHandler {
         isTold = true;
       }
       case "toBranch" -> read = isTold ? read : table.snapshot((String) arguments[0]);
-      case "commit" -> refuseOlder();
+      case "commit" -> {
+        refuseOlder();
+        validateFromRead();
+      }
       default -> {}
     }
     try {
@@ -95,6 +98,13 @@ public final class Compaction implements InvocationHandler {
                   + " files cannot count as older than that: leave out dataSequenceNumber;"
                   + " told=`%d` read=`%d` table=`%s`",
               number, read.sequenceNumber(), table.name()));
+    }
+  }
+
+  /** Files of that number needed no such word, without which all that was deleted ever counts. */
+  private void validateFromRead() {
+    if (number != null && !isTold && read != null) {
+      operation.validateFromSnapshot(read.snapshotId());
     }
   }
 }

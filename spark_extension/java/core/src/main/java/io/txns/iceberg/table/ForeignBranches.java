@@ -4,11 +4,14 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -59,6 +62,17 @@ public final class ForeignBranches {
     if (updates.stream().noneMatch(MetadataUpdate.RemoveSnapshots.class::isInstance)) {
       return open;
     }
+    onBranches(base, updates).values().forEach(open::addAll);
+    TableMark.of(base)
+        .flatMap(mark -> LoggedState.of(base, mark).stranger())
+        .ifPresent(stranger -> addLine(open, base, base.currentSnapshot(), Set.of()));
+    return open;
+  }
+
+  /** The open snapshots of each branch that a change does not remove, and what they stand on. */
+  private static Map<String, Set<Long>> onBranches(
+      TableMetadata base, List<MetadataUpdate> updates) {
+    Map<String, Set<Long>> open = new TreeMap<>();
     Set<Long> main = History.ancestors(base, base.currentSnapshot());
     for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
       boolean goes =
@@ -68,12 +82,10 @@ public final class ForeignBranches {
                       update instanceof MetadataUpdate.RemoveSnapshotRef gone
                           && gone.name().equals(ref.getKey()));
       if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH) && !goes) {
-        addLine(open, base, base.snapshot(ref.getValue().snapshotId()), main);
+        Set<Long> line = open.computeIfAbsent(ref.getKey(), name -> new HashSet<>());
+        addLine(line, base, base.snapshot(ref.getValue().snapshotId()), main);
       }
     }
-    TableMark.of(base)
-        .flatMap(mark -> LoggedState.of(base, mark).stranger())
-        .ifPresent(stranger -> addLine(open, base, base.currentSnapshot(), Set.of()));
     return open;
   }
 
@@ -94,18 +106,28 @@ public final class ForeignBranches {
    * it would delete the files.
    *
    * @param real the table as the catalog had it then; null where it had none
-   * @throws TxnException 40001
+   * @throws TxnException Unsupported for what a branch has, which nobody takes from it by itself;
+   *     40001 for what who writes next adopts
    */
   public static void refuseExpiry(
       TableIdentifier table, TableOperations real, List<MetadataUpdate> updates) {
     TableMetadata planned = real == null ? null : real.current();
-    Set<Long> open = planned == null ? Set.of() : open(planned, updates);
-    boolean names =
+    Set<Long> named =
         updates.stream()
             .filter(MetadataUpdate.RemoveSnapshots.class::isInstance)
             .flatMap(update -> ((MetadataUpdate.RemoveSnapshots) update).snapshotIds().stream())
-            .anyMatch(open::contains);
-    if (names) {
+            .collect(Collectors.toSet());
+    if (planned == null || named.isEmpty()) {
+      return;
+    }
+    onBranches(planned, updates)
+        .forEach(
+            (branch, line) -> {
+              if (!Collections.disjoint(line, named)) {
+                throw keptOn(table, branch);
+              }
+            });
+    if (!Collections.disjoint(open(planned, updates), named)) {
       throw TxnException.conflict(
           table,
           "",
@@ -114,6 +136,15 @@ public final class ForeignBranches {
           "it expires rows that were appended outside the protocol, and that nobody had adopted when"
               + " it was planned");
     }
+  }
+
+  private static TxnException keptOn(TableIdentifier table, String branch) {
+    return TxnException.unsupported(
+        String.format(
+            "it expires snapshots of rows that were appended outside the protocol, which a branch"
+                + " keeps for their adoption: adopt them, or drop the branch first; branch=`%s`"
+                + " table=`%s`",
+            branch, table));
   }
 
   /** Whether a change that is applied puts aside what a stranger has: not all that it takes in. */

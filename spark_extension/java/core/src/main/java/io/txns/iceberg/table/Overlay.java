@@ -13,6 +13,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -144,11 +145,22 @@ public final class Overlay {
    * @param base as the log has it; null before it is created
    */
   public static List<Snapshot> unappliedWithRowIds(TableMetadata known, TableMetadata base) {
-    return base == null || base.formatVersion() < 3
+    return base == null || base.formatVersion() < 3 ? List.of() : unapplied(known, base);
+  }
+
+  /** Those of them, of any format, with deletes, which take rows by sequence numbers. */
+  public static List<Snapshot> unappliedWithDeletes(TableMetadata known, TableMetadata base) {
+    return base == null
         ? List.of()
-        : base.snapshots().stream()
-            .filter(one -> known == null || known.snapshot(one.snapshotId()) == null)
+        : unapplied(known, base).stream()
+            .filter(one -> one.summary().containsKey(SnapshotSummary.ADDED_DELETE_FILES_PROP))
             .toList();
+  }
+
+  private static List<Snapshot> unapplied(TableMetadata known, TableMetadata base) {
+    return base.snapshots().stream()
+        .filter(one -> known == null || known.snapshot(one.snapshotId()) == null)
+        .toList();
   }
 
   /** Invariant I3: unapplied changes of one table are a chain. */

@@ -6,7 +6,9 @@ import static io.txns.iceberg.Days.files;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
+import io.txns.iceberg.BeforeCommit;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Days;
 import io.txns.iceberg.ErrorKind;
@@ -15,12 +17,23 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestWriter;
 import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.RewriteManifests;
+import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.expressions.Expressions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -129,6 +142,24 @@ class CompactionTest {
   }
 
   /**
+   * What was written by what the table holds, and does not say by which rows, is of all of them.
+   */
+  @Test
+  void whoWritesBesideItByAllRowsLoses() {
+    List<DataFile> read = files(auto(handle), day(1));
+    Transaction txn = begin(handle);
+    Table table = in(handle, txn);
+    ((TxnTable) table).noteConditionalWrite(txn);
+    RewriteFiles rewrite = table.newRewrite().addFile(file(table, 1, 10, 11, 12));
+    read.forEach(rewrite::deleteFile);
+    rewrite.commit();
+    appendTo(auto(handle), 3, 13);
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
+  /**
    * Rows that were written with the delete of older ones stay, whatever numbers they get.
    *
    * <p>1. An upsert, by an equality delete, is not applied. 2. A compaction stands on it, whose
@@ -168,6 +199,106 @@ class CompactionTest {
     assertThat(rows()).containsExactly(10L, 11L, 12L, 20L, 21L, 22L);
   }
 
+  /**
+   * Rows that were written with deletes of older ones stay, where Iceberg repeats an operation: it
+   * keeps the manifests of both from its first try.
+   *
+   * <p>1. An upsert of two files is not applied. 2. A stranger takes its number. 3. An operation
+   * writes its manifest anew, with that number. 4. It applies the upsert, which gets a greater one,
+   * and loses to somebody's append.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"delete", "overwrite", "compaction"})
+  void whatIcebergKeepsBetweenTriesLosesNoRows(String what) {
+    Table upserted = auto(lazy);
+    DataFile taken = file(upserted, 1, 10);
+    upserted
+        .newRowDelta()
+        .addDeletes(Days.equality(upserted, 1, 10, 11))
+        .addRows(taken)
+        .addRows(file(upserted, 1, 11))
+        .commit();
+    stranger();
+    AtomicBoolean first = new AtomicBoolean(true);
+    Runnable other =
+        () -> {
+          if (first.getAndSet(false)) {
+            appendTo(auto(handle), 2, 22);
+          }
+        };
+    Catalog raced = new BeforeCommit(lake.catalog(), id("txns.commits"), other);
+    Table table = auto(TxnHandle.open("lake", raced, Lake.INLINE, Lake.CLOCK));
+    without(table, taken, what).commit();
+    List<Long> rows = new ArrayList<>(List.of(11L, 12L, 20L, 21L, 22L));
+    if (!what.equals("delete")) {
+      rows.add(0, 10L);
+    }
+    assertThat(rows()).isEqualTo(rows);
+  }
+
+  /**
+   * Nor are any lost by manifests that are made of what was read.
+   *
+   * <p>1. An upsert is not applied. 2. Somebody reads the manifests of the table's rows, and writes
+   * them anew. 3. A stranger takes the upsert's number, which gets a greater one. 4. The manifests
+   * are committed, in which its rows have the first.
+   */
+  @Test
+  void manifestsThatWereMadeOfOtherNumbersLoseNoRows() throws IOException {
+    Table upserted = auto(lazy);
+    upserted
+        .newRowDelta()
+        .addDeletes(Days.equality(upserted, 1, 10))
+        .addRows(file(upserted, 1, 10))
+        .commit();
+    Table table = auto(handle);
+    RewriteManifests rewrite = manifests(table);
+    stranger();
+    handle.apply();
+    Throwable refused = catchThrowable(rewrite::commit);
+    assertThat(rows()).containsExactly(10L, 11L, 12L, 20L, 21L);
+    assertThat(refused)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
+        .hasMessageContaining("other sequence numbers");
+    table.refresh();
+    manifests(table).commit();
+    assertThat(rows()).containsExactly(10L, 11L, 12L, 20L, 21L);
+  }
+
+  /** Those of the rows as one, as Spark's action makes it. */
+  private static RewriteManifests manifests(Table table) throws IOException {
+    String path = table.location() + "/metadata/" + UUID.randomUUID() + ".avro";
+    RewriteManifests rewrite = table.rewriteManifests();
+    ManifestWriter<DataFile> writer =
+        ManifestFiles.write(2, table.spec(), table.io().newOutputFile(path), null);
+    try (writer) {
+      for (ManifestFile old : table.currentSnapshot().dataManifests(table.io())) {
+        try (var read = ManifestFiles.read(old, table.io(), table.specs())) {
+          for (DataFile file : read) {
+            writer.existing(
+                file, old.snapshotId(), file.dataSequenceNumber(), file.fileSequenceNumber());
+          }
+        }
+        rewrite.deleteManifest(old);
+      }
+    }
+    return rewrite.addManifest(writer.toManifestFile());
+  }
+
+  private static SnapshotUpdate<?> without(Table table, DataFile taken, String what) {
+    return switch (what) {
+      case "delete" -> table.newDelete().deleteFile(taken);
+      case "overwrite" -> table.newOverwrite().deleteFile(taken).addFile(file(table, 1, 10));
+      default ->
+          table
+              .newRewrite()
+              .validateFromSnapshot(table.currentSnapshot().snapshotId())
+              .deleteFile(taken)
+              .addFile(file(table, 1, 10));
+    };
+  }
+
   /** The same, where the upsert is the transaction's own. */
   @Test
   void whatCountsAsOldAsItsOwnUpsertLosesNoRows() {
@@ -196,6 +327,22 @@ class CompactionTest {
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.UNSUPPORTED))
         .hasMessageContaining("dataSequenceNumber");
+  }
+
+  /** Iceberg asks for no such call, and would look through all that has ever been deleted. */
+  @Test
+  void whoDoesNotSayWhatHeHasReadIsValidatedFromThere() {
+    Table table = auto(handle);
+    table.newRowDelta().addDeletes(Days.equality(table, 1, 12)).commit();
+    table.refresh();
+    table
+        .newRewrite()
+        .rewriteFiles(
+            Set.copyOf(files(table, day(1))),
+            Set.of(file(table, 1, 10, 11)),
+            table.currentSnapshot().sequenceNumber())
+        .commit();
+    assertThat(rows()).containsExactly(10L, 11L, 20L, 21L);
   }
 
   private void stranger() {

@@ -5,8 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.table.ForeignBranches;
+import io.txns.iceberg.table.TableMark;
 import java.util.List;
 import java.util.Set;
 import org.apache.iceberg.BaseTable;
@@ -60,5 +63,27 @@ class OpenRowsTest extends AdoptionLake {
     handle.services().committer().adopt(A);
     assertThatCode(() -> ForeignBranches.refuseExpiry(A, real(), expiry))
         .doesNotThrowAnyException();
+  }
+
+  /** It is told what is in the way, and not to try again, which would end as before. */
+  @Test
+  void whoExpiresWhatABranchKeepsIsToldOfTheBranch() {
+    appendBeside(BESIDE);
+    appendBeside(BESIDE + 1);
+    long older = outside.loadTable(A).currentSnapshot().parentId();
+    handle.repairReject(A);
+    Table shown = handle.catalog(() -> null).loadTable(A);
+    String branch =
+        shown.refs().keySet().stream()
+            .filter(name -> name.startsWith(TableMark.FOREIGN_BRANCH))
+            .findFirst()
+            .orElseThrow();
+    assertThatThrownBy(() -> shown.expireSnapshots().expireSnapshotId(older).commit())
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.UNSUPPORTED))
+        .hasMessageContaining("drop the branch first; branch=`" + branch + "`");
+    shown.manageSnapshots().removeBranch(branch).commit();
+    shown.expireSnapshots().expireSnapshotId(older).commit();
+    assertThat(outside.loadTable(A).snapshot(older)).isNull();
   }
 }
