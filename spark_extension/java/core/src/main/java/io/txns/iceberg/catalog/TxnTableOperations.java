@@ -184,8 +184,11 @@ final class TxnTableOperations extends DelegatingOperations {
   }
 
   private void note(Loaded shown) {
-    TableMetadata applied = shown.real() == null ? null : shown.real().current();
     TableMetadata seen = shown.metadata();
+    if (!Overlay.hasNumbers(seen)) {
+      return; // and the catalog is not asked
+    }
+    TableMetadata applied = shown.real() == null ? null : shown.real().current();
     withRowIds.note(applied, Overlay.unappliedWithRowIds(applied, seen));
     withDeletes.note(applied, Overlay.unappliedWithDeletes(applied, seen));
   }

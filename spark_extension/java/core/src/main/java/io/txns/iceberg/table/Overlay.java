@@ -152,9 +152,17 @@ public final class Overlay {
   public static List<Snapshot> unappliedWithDeletes(TableMetadata known, TableMetadata base) {
     return base == null
         ? List.of()
-        : unapplied(known, base).stream()
-            .filter(one -> one.summary().containsKey(SnapshotSummary.ADDED_DELETE_FILES_PROP))
-            .toList();
+        : unapplied(known, base).stream().filter(Overlay::addsDeletes).toList();
+  }
+
+  /** Whether a table has anything that stands on the numbers of its snapshots or rows. */
+  public static boolean hasNumbers(TableMetadata base) {
+    return base != null
+        && (base.formatVersion() >= 3 || base.snapshots().stream().anyMatch(Overlay::addsDeletes));
+  }
+
+  private static boolean addsDeletes(Snapshot one) {
+    return one.summary().containsKey(SnapshotSummary.ADDED_DELETE_FILES_PROP);
   }
 
   private static List<Snapshot> unapplied(TableMetadata known, TableMetadata base) {
