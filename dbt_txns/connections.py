@@ -390,12 +390,16 @@ class TxnsConnectionManager(SparkConnectionManager):
         try:
             if connection.handle.is_in(scope.txn_id):
                 return None
+        except dbapi.Error as error:
+            connection.transaction_open = False
+            told = isinstance(error, (dbapi.CommitStateUnknown, dbapi.ConnectionLost))
+            return error if told else unknown_end(scope.txn_id, error)
+        try:
             connection.transaction_open, status = connection.handle.ended(scope.txn_id)
         except dbapi.Error as error:
             connection.transaction_open = False
-            if isinstance(error, dbapi.CommitStateUnknown):
-                return error
-            return unknown_end(scope.txn_id, error)
+            told = isinstance(error, dbapi.CommitStateUnknown)
+            return error if told else unknown_end(scope.txn_id, error)
         logger.debug(f"{scope.txn_id} was ended by a statement: {status or 'rolled back'}")
         if status is not None:
             scope.committed(status, by_itself=True)

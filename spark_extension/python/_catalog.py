@@ -36,7 +36,9 @@ _NAMESPACES = """
 _DRIVERS = {"jdbc:sqlite:": SQLITE, "jdbc:postgresql:": POSTGRESQL}
 DRIVER_CLASSES = {SQLITE: "org.sqlite.JDBC", POSTGRESQL: "org.postgresql.Driver"}
 _KINDS = {"http": "rest", "https": "rest", "thrift": "hive", "jdbc": "jdbc"}
-_WHERE_OPTIONS = frozenset({"type", "catalog-impl", "uri"})
+TYPE = "type"
+IMPLEMENTATION = "catalog-impl"
+_WHERE_OPTIONS = frozenset({TYPE, IMPLEMENTATION, "uri"})
 
 
 class Catalog(NamedTuple):
@@ -81,17 +83,22 @@ def is_another(options: Mapping[str, str], uri: str | None, warehouse: str | Non
     """
     Tell whether a URI, or a warehouse alone, is of another lake than a catalog's options are.
 
-    A URI is not, where they are of its kind and have none: that completes them.
+    A URI is not, where they have none and name no other kind of catalog: that completes them.
     A warehouse alone is, where the options are those of an embedded lake, whose catalog stands
     in its warehouse.
     """
     if uri is not None:
         if "uri" in options:
-            return options["uri"] != uri
-        return says_where(options) and options.get("type") != _kind(uri)
+            return _one(options["uri"]) != _one(uri)
+        return options.get(TYPE, _kind(uri)) != _kind(uri)
     if warehouse is None or not is_embedded(options):
         return False
     return _folder(warehouse) != _folder(options["warehouse"])
+
+
+def _one(uri: str) -> str:
+    """Return a URI as all that name the same server write it."""
+    return uri.rstrip("/") if _kind(uri) == "rest" else uri
 
 
 def is_embedded(options: Mapping[str, str]) -> bool:

@@ -198,6 +198,11 @@ def _choose_catalog(
     """Return the options to set for the catalog; those that are present stay."""
     if uri is not None:
         chosen = _catalog.from_uri(uri, warehouse or present.get("warehouse"))
+        if _catalog.IMPLEMENTATION in {*present, *options}:  # which is told more closely
+            kinds = {_catalog.TYPE, _catalog.IMPLEMENTATION}
+            chosen = chosen._replace(
+                options={key: chosen.options[key] for key in chosen.options if key not in kinds}
+            )
     elif _catalog.says_where(present) or _catalog.says_where(options):
         driver = _catalog.driver_of(options.get("uri") or present.get("uri", ""))
         chosen = _catalog.Catalog({} if warehouse is None else {"warehouse": warehouse}, driver)

@@ -93,6 +93,21 @@ def test_options_that_wait_for_their_uri_stay(kind: str, *, is_kept: bool) -> No
     assert is_kept == (f"{key}token" in options) == (f"{key}warehouse" in options)
 
 
+def test_an_implementation_that_waits_for_its_uri_stays() -> None:
+    """With what it needs, and without a kind: Iceberg takes one of the two."""
+    key = "spark.sql.catalog.lake."
+    given = {f"{key}catalog-impl": "org.apache.iceberg.rest.RESTCatalog", f"{key}credential": "c"}
+    options = configured(builder(**given), uri="https://rest.example")
+    assert given.items() <= options.items()
+    assert f"{key}type" not in options
+
+
+def test_a_server_is_the_same_with_a_slash_behind_it() -> None:
+    made = builder()
+    txns_spark.configure(made, uri="https://rest.example/", token="t")
+    assert "t" == configured(made, uri="https://rest.example")["spark.sql.catalog.lake.token"]
+
+
 def test_the_session_catalog_has_a_class_of_its_own() -> None:
     with pytest.raises(errors.ConfigurationError, match="TxnSparkSessionCatalog"):
         txns_spark.configure(builder(), catalog="spark_catalog")

@@ -319,8 +319,9 @@ class Committer:
         """
         Make entries of what strangers have appended to a table, and apply them.
 
-        Who does so at the same time makes the same ones. If strangers go on meanwhile, others
-        write the table each time, or it was waited for them, the rest is left to who comes next.
+        Who does so at the same time makes the same ones. If strangers go on meanwhile, or others
+        write the table each time, or once after it was waited for them, the rest is left to who
+        comes next.
 
         Returns:
             What it has made; empty where there was nothing to adopt, or others have adopted it.
@@ -375,7 +376,7 @@ class Committer:
         Adopt, round by round, until nothing is due: give what each has made, or lost by.
 
         Before a swap it is waited for the older: adoptions in turn would keep these from theirs.
-        That round is the last one: other tables may be waiting for who adopts.
+        Who has lost all the same leaves it: other tables may be waiting for who adopts.
 
         Args:
             table: Its name.
@@ -389,7 +390,7 @@ class Committer:
         """
         lost, waited_ms = False, 0
         for number in range(_ROUNDS):
-            if waited_ms:
+            if lost and waited_ms:
                 return
             if lost:
                 self._clock.back_off(_BACK_OFF_MS * 2**number)

@@ -13,6 +13,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from integration_tests.compliance.dbt.reading import rows
 from txns_spark import dbapi
+from txns_spark.dbapi._spark import ClassicSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +119,30 @@ class TestRetries:
         run_dbt(["run", "--vars", "run: second"], expect_pass=False)
         assert [1] == sent
         assert [(0, "first"), (1, "first")] == rows(project, "facts")
+
+    def test_a_session_that_is_found_lost_after_an_error(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        Nothing of it is committed, and the driver says so: the model is run again.
+
+        1. A Spark that dies fails a statement. 2. Who asks what is open finds the session gone.
+        """
+        real = ClassicSession.run
+        left = [
+            (INSERT.format(schema=project.test_schema), dbapi.OperationalError("a job is aborted")),
+            ("SHOW TRANSACTION", dbapi.ConnectionLost("gone")),
+        ]
+
+        def run(session: ClassicSession, sql: str, parameters: Any) -> Any:
+            if left and left[0][0] in sql:
+                raise left.pop(0)[1]
+            return real(session, sql, parameters)
+
+        monkeypatch.setattr(ClassicSession, "run", run)
+        run_dbt(["run", "--vars", "run: second"])
+        assert [] == left
+        assert [(0, "second"), (1, "second")] == rows(project, "facts")
 
     def test_a_server_that_comes_back_later(
         self, project: Any, failing: Any, monkeypatch: pytest.MonkeyPatch

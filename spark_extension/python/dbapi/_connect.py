@@ -60,7 +60,10 @@ def connect(
         return ClassicSession(_embedded.session_of(lake, spark))
 
     # Options of another's Spark are set by statements, so that one that cannot be set is an error.
-    settings = config if spark is not None else None
+    settings = dict(config or {}) if spark is not None else {}
+    if uri is not None or warehouse is not None:  # where the catalog is has been said
+        key = f"spark.sql.catalog.{catalog}."
+        settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(key)}
     return _opened(start, (catalog, schema), settings, isolation_level, autocommit=autocommit)
 
 

@@ -366,7 +366,7 @@ public final class Committer {
     boolean adopted = false;
     boolean lost = false;
     long waitedMs = 0;
-    for (int round = 0; round < ROUNDS && waitedMs == 0; round++) {
+    for (int round = 0; round < ROUNDS && !(lost && waitedMs > 0); round++) {
       if (lost) {
         clock.backOff(BACK_OFF_MS << round);
       }
