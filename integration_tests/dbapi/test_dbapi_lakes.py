@@ -60,8 +60,7 @@ def test_two_connections_have_two_lakes(tmp_path: Path) -> None:
     assert all(list((lake / "default").glob("t*/data/*.parquet")) for lake in lakes)
 
 
-@pytest.mark.usefixtures("root_session")
-def test_a_uri_is_a_lake_of_its_own(tmp_path: Path) -> None:
+def test_a_uri_is_a_lake_of_its_own(root_session: SparkSession, tmp_path: Path) -> None:
     """With it go the other options: a warehouse of another catalog would mix their files."""
     settings = sessions.catalog_settings(tmp_path)
     uri, warehouse = settings["uri"], settings["warehouse"]
@@ -72,11 +71,13 @@ def test_a_uri_is_a_lake_of_its_own(tmp_path: Path) -> None:
     # What the connection names is its place, whatever its options say besides.
     options = {"uri": f"jdbc:sqlite:file:{tmp_path}/elsewhere.db", "token": "elsewhere's"}
     config = {f"spark.sql.catalog.lake.{name}": value for name, value in options.items()}
-    with dbapi.connect(uri=uri, warehouse=warehouse, schema="default", config=config) as connection:
-        cursor = connection.cursor()
-        assert [("c",)] == cursor.execute(_NAMES).fetchall()
-        settings = dict(cursor.execute("SET").fetchall())
-        assert "spark.sql.catalog.lake.token" not in settings
+    place = {"uri": uri, "warehouse": warehouse, "schema": "default"}
+    for given in (None, root_session):
+        with dbapi.connect(given, **place, config=config) as connection:
+            cursor = connection.cursor()
+            assert [("c",)] == cursor.execute(_NAMES).fetchall()
+            settings = dict(cursor.execute("SET").fetchall())
+            assert "spark.sql.catalog.lake.token" not in settings
     with pytest.raises(dbapi.OperationalError, match="needs a warehouse"):
         dbapi.connect(uri=uri)
 

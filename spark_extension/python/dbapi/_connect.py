@@ -52,18 +52,18 @@ def connect(
         ProgrammingError: There is no such catalog or schema; the message names the cure.
         OperationalError: Spark cannot be started.
     """
+    from txns_spark.dbapi import _embedded  # noqa: PLC0415  (for a Spark of this process alone)
+
+    lake = _embedded.Lake(catalog, uri, warehouse, config or {})
 
     def start() -> Session:
-        from txns_spark.dbapi import _embedded  # noqa: PLC0415  (needs a JVM)
-
-        lake = _embedded.Lake(catalog, uri, warehouse, config or {})
         return ClassicSession(_embedded.session_of(lake, spark))
 
-    # Options of another's Spark are set by statements, so that one that cannot be set is an error.
-    settings = dict(config or {}) if spark is not None else {}
-    if uri is not None or warehouse is not None:  # where the catalog is has been said
-        key = f"spark.sql.catalog.{catalog}."
-        settings = {k: v for k, v in settings.items() if not f"{k}.".startswith(key)}
+    # Options of another's Spark are set by statements, so that one that cannot be set is an error;
+    # but for its catalog's where the connection says itself where that is.
+    settings = None
+    if spark is not None:
+        settings = lake.others(lake.config) if lake.is_told else lake.config
     return _opened(start, (catalog, schema), settings, isolation_level, autocommit=autocommit)
 
 

@@ -63,6 +63,10 @@ class Lake(NamedTuple):
         own = Settings(builder=self.config, submit={}, defaults={}).below(f"{self.key}.")
         return _catalog.says_where(own)
 
+    def others(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return settings but for those of the lake's catalog."""
+        return {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{self.key}.")}
+
 
 class _Started(NamedTuple):
     """The session with which a connection has started Spark, and what was configured before."""
@@ -101,7 +105,7 @@ def session_of(lake: Lake, spark: Any = None) -> Any:
     is_own = lake.is_told or lake.is_configured
     _give_catalogs(session, root, lake, is_own=is_own)
     # Of a lake of its own they are there, but for those that its place has put aside.
-    _set(session, _without(lake.config, lake) if is_own else lake.config)
+    _set(session, lake.others(lake.config) if is_own else lake.config)
     if lake.catalog != _SPARKS_OWN and not session.conf.get(lake.key, ""):
         # Where Spark has no extension either, options of the catalog would not help.
         _configure.launched_conf()
@@ -172,12 +176,7 @@ def _with_lake(configured: dict[str, str], root: Any, lake: Lake) -> dict[str, s
         before = _started.before
     settings = replace(before, builder=dict(lake.config))
     own = _configure.settings_beside(settings, lake.catalog, lake.uri, lake.warehouse)
-    return _without(configured, lake) | own
-
-
-def _without(settings: Mapping[str, str], lake: Lake) -> dict[str, str]:
-    """Return settings but for those of the lake's catalog."""
-    return {k: v for k, v in settings.items() if not f"{k}.".startswith(f"{lake.key}.")}
+    return lake.others(configured) | own
 
 
 def _catalog_settings(session: Any) -> dict[str, str]:
